@@ -1,0 +1,26 @@
+// Codegen: one kernel graph becomes one linear program for a target, in three steps: loops are
+// normalized (loops.h), tiled (tile.h) and put in order (linearize.h). What a renderer makes of the
+// result is its own matter.
+//
+// Thread-safe: works on a graph of its own, so kernels are lowered in parallel.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+
+#include "core/device/target.h"
+#include "core/ir/kernel.h"
+#include "core/ir/linear.h"
+
+namespace tensord {
+
+struct LinearKernel {
+  Graph graph;  // owns the program's nodes
+  LinearProgram program;
+};
+
+absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
+                                                          const Target& target);
+
+}  // namespace tensord

@@ -1,0 +1,507 @@
+#include "core/codegen/linearize.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/numeric/int128.h>
+
+#include <algorithm>
+#include <memory>
+#include <variant>
+
+#include "core/base/check.h"
+#include "core/base/status.h"
+#include "core/ir/affine.h"
+#include "core/ir/eval.h"
+
+namespace tensord {
+namespace {
+
+// Unrolled and vector ranges that one kernel may have, and the size of one.
+constexpr int kMaxUnrolled = 18;
+constexpr int64_t kMaxUnroll = 126;
+
+// One loop with what happens in it, in order; the root is the kernel itself.
+struct Region {
+  const Node* range = nullptr;
+  Region* parent = nullptr;
+  int depth = 0;
+  std::vector<std::variant<const Node*, Region*>> items;
+};
+
+// Which copy of the unrolled ranges is meant: 7 bits a range, 1 + its value. 0 means: not chosen;
+// for a vector range that stands for all lanes.
+class Copy {
+ public:
+  static absl::uint128 Mask(int slot) { return absl::uint128(127) << (7 * slot); }
+  int64_t Get(int slot) const {
+    return static_cast<int64_t>(absl::Uint128Low64(bits_ >> (7 * slot)) & 127) - 1;
+  }
+  Copy With(int slot, int64_t value) const {
+    Copy result;
+    result.bits_ = (bits_ & ~Mask(slot)) | absl::uint128(value + 1) << (7 * slot);
+    return result;
+  }
+  Copy Masked(absl::uint128 mask) const {
+    Copy result;
+    result.bits_ = bits_ & mask;
+    return result;
+  }
+  absl::uint128 bits() const { return bits_; }
+
+ private:
+  absl::uint128 bits_ = 0;
+};
+
+class Linearizer {
+ public:
+  Linearizer(LoopNest& nest, const Target& target, LinearProgram& program)
+      : nest_(nest), graph_(nest.graph), target_(target), program_(program), free_(nest.sink) {}
+
+  absl::Status Run() {
+    TD_RETURN_IF_ERROR(Number());
+    MakeLoops();
+    GroupFolds();
+    std::vector<const Node*> stores(nest_.sink->src.begin(), nest_.sink->src.end());
+    for (const Node* store : stores) {
+      ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Store(store, copy); });
+    }
+    // An inner loop of the outputs comes after all else in its outer loop, which it may need.
+    for (const Node* loop : nest_.loops) {
+      auto found = region_of_range_.find(loop);
+      if (found != region_of_range_.end()) found->second->parent->items.push_back(found->second);
+    }
+    Flatten(root_);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Number();
+  void MakeLoops();
+  void GroupFolds();
+  Region* NewRegion(const Node* range, Region* parent);
+  Region* RegionOf(const Node* linear) const;
+  Region* Deeper(Region* a, Region* b) const { return a->depth >= b->depth ? a : b; }
+
+  std::vector<int> FreeSlots(const Node* node) const;
+  template <typename Visit>
+  void ForEachCopy(const std::vector<int>& slots, Copy copy, const Visit& visit, size_t from = 0);
+  const Node* VectorRange(const Node* node) const;
+  absl::uint128 Mask(const Node* node) const;
+  bool AllLanes(const Node* node, Copy copy) const;
+
+  // The value of a kernel-level node for one copy, at the linear level.
+  const Node* Value(const Node* node, Copy copy);
+  const Node* NewValue(const Node* node, Copy copy);
+  const Node* IndexVector(const Node* node, Copy copy);
+  const Node* Load(const Node* node, Copy copy);
+  void Store(const Node* node, Copy copy);
+  void Fold(const Node* fold);
+  const Node* FoldBody(const Node* fold, const std::vector<Copy>& terms, const Node* accumulator,
+                       Region* inner);
+  bool IsContiguous(const Node* index, const Node* vector) const;
+
+  // Makes a node and puts it where its sources are known.
+  const Node* Emit(const NodeSpec& spec, Region* at_least = nullptr);
+  void Place(const Node* node, Region* region);
+  const Node* EmitOp(Op op, std::vector<const Node*> src, std::vector<int64_t> ints = {});
+  const Node* Widen(const Node* value, int lanes);
+  const Node* Read(const Node* accumulator, Region* region);
+  void Flatten(const Region* region);
+
+  LoopNest& nest_;
+  Graph& graph_;
+  const Target& target_;
+  LinearProgram& program_;
+  FreeRanges free_;
+  std::vector<std::unique_ptr<Region>> regions_;
+  Region* root_ = nullptr;
+  absl::flat_hash_map<const Node*, Region*> region_of_range_, region_of_;
+  absl::flat_hash_map<const Node*, int> slot_of_;  // unrolled and vector ranges
+  std::vector<const Node*> slots_;
+  absl::flat_hash_map<std::pair<const Node*, absl::uint128>, const Node*> values_;
+  // Folds with the same ranges run in one loop; keyed by their first range.
+  absl::flat_hash_map<const Node*, std::vector<const Node*>> group_of_;
+  int64_t next_accumulator_ = 0, next_read_ = 0;
+};
+
+absl::Status Linearizer::Number() {
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op != Op::kRange) continue;
+    const RangeKind kind = node->range_kind();
+    if (kind == RangeKind::kGrid) program_.grid = node->range_size();
+    if (kind != RangeKind::kUnroll && kind != RangeKind::kVector) continue;
+    slot_of_[node] = static_cast<int>(slots_.size());
+    slots_.push_back(node);
+    const int64_t limit = kind == RangeKind::kVector ? 64 : kMaxUnroll;
+    if (static_cast<int>(slots_.size()) > kMaxUnrolled || node->range_size() > limit) {
+      return InvalidArgument("kernel {}: more unrolled loops than the compiler handles",
+                             program_.name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Region* Linearizer::NewRegion(const Node* range, Region* parent) {
+  regions_.push_back(std::make_unique<Region>());
+  Region* region = regions_.back().get();
+  region->range = range;
+  region->parent = parent;
+  region->depth = parent == nullptr ? 0 : parent->depth + 1;
+  if (range != nullptr) region_of_range_[range] = region;
+  return region;
+}
+
+// The loops of each store, in the order of the nest.
+void Linearizer::MakeLoops() {
+  root_ = NewRegion(nullptr, nullptr);
+  for (const Node* store : nest_.sink->src) {
+    Region* region = root_;
+    for (const Node* loop : nest_.loops) {
+      if (loop->range_kind() != RangeKind::kLoop || !free_.Depends(store, loop)) continue;
+      auto found = region_of_range_.find(loop);
+      region = found != region_of_range_.end() ? found->second : NewRegion(loop, region);
+    }
+  }
+}
+
+void Linearizer::GroupFolds() {
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op == Op::kFold) group_of_[node->src[1]].push_back(node);
+  }
+}
+
+Region* Linearizer::RegionOf(const Node* linear) const {
+  const auto& regions = linear->op == Op::kRange ? region_of_range_ : region_of_;
+  auto found = regions.find(linear);
+  return found == regions.end() ? root_ : found->second;
+}
+
+std::vector<int> Linearizer::FreeSlots(const Node* node) const {
+  std::vector<int> slots;
+  for (const Node* range : free_.Of(node)) {
+    if (range->range_kind() == RangeKind::kUnroll) slots.push_back(slot_of_.at(range));
+  }
+  return slots;
+}
+
+template <typename Visit>
+void Linearizer::ForEachCopy(const std::vector<int>& slots, Copy copy, const Visit& visit,
+                             size_t from) {
+  if (from == slots.size()) {
+    visit(copy);
+    return;
+  }
+  for (int64_t value = 0; value < slots_[slots[from]]->range_size(); ++value) {
+    ForEachCopy(slots, copy.With(slots[from], value), visit, from + 1);
+  }
+}
+
+const Node* Linearizer::VectorRange(const Node* node) const {
+  const Node* vector = nullptr;
+  for (const Node* range : free_.Of(node)) {
+    if (range->range_kind() != RangeKind::kVector) continue;
+    TD_CHECK(vector == nullptr, "a value has lanes along two loops");
+    vector = range;
+  }
+  return vector;
+}
+
+absl::uint128 Linearizer::Mask(const Node* node) const {
+  absl::uint128 mask = 0;
+  for (const Node* range : free_.Of(node)) {
+    if (auto slot = slot_of_.find(range); slot != slot_of_.end()) mask |= Copy::Mask(slot->second);
+  }
+  return mask;
+}
+
+const Node* Linearizer::Emit(const NodeSpec& spec, Region* at_least) {
+  const Node* node = graph_.Make(spec);
+  Place(node, at_least == nullptr ? root_ : at_least);
+  return node;
+}
+
+void Linearizer::Place(const Node* node, Region* region) {
+  constexpr uint64_t kEverywhere =
+      OpBit(Op::kConst) | OpBit(Op::kParam) | OpBit(Op::kVariable) | OpBit(Op::kRange);
+  if (In(node->op, kEverywhere) || region_of_.contains(node)) return;
+  // The smart constructor may have made another node than asked for, with parts that are new.
+  for (const Node* src : node->src) {
+    Place(src, root_);
+    region = Deeper(region, RegionOf(src));
+  }
+  region_of_[node] = region;
+  region->items.push_back(node);
+}
+
+const Node* Linearizer::EmitOp(Op op, std::vector<const Node*> src, std::vector<int64_t> ints) {
+  return Emit({.op = op, .src = src, .ints = ints});
+}
+
+const Node* Linearizer::Widen(const Node* value, int lanes) {
+  if (value->lanes == lanes) return value;
+  TD_CHECK(value->lanes == 1, "lanes differ");
+  return Emit(
+      {.op = Op::kBroadcast, .src = {value}, .lanes = static_cast<uint16_t>(lanes)});
+}
+
+const Node* Linearizer::Value(const Node* node, Copy copy) {
+  copy = copy.Masked(Mask(node));
+  const auto key = std::make_pair(node, copy.bits());
+  if (auto found = values_.find(key); found != values_.end()) return found->second;
+  const Node* value = NewValue(node, copy);
+  values_[key] = value;
+  return value;
+}
+
+bool Linearizer::AllLanes(const Node* node, Copy copy) const {
+  const Node* vector = VectorRange(node);
+  return vector != nullptr && copy.Get(slot_of_.at(vector)) < 0;
+}
+
+const Node* Linearizer::NewValue(const Node* node, Copy copy) {
+  switch (node->op) {
+    case Op::kConst:
+    case Op::kParam:
+    case Op::kVariable:
+      return node;
+    case Op::kRange:
+      switch (node->range_kind()) {
+        case RangeKind::kGrid:
+          return EmitOp(Op::kGridIndex, {}, {0});
+        case RangeKind::kUnroll:
+          return graph_.Index(copy.Get(slot_of_.at(node)));
+        case RangeKind::kVector:
+          return AllLanes(node, copy) ? IndexVector(node, copy)
+                                      : graph_.Index(copy.Get(slot_of_.at(node)));
+        default:
+          return node;
+      }
+    case Op::kLoad:
+      return Load(node, copy);
+    case Op::kFold:
+      Fold(node);
+      return values_.at({node, copy.bits()});
+    default:
+      break;
+  }
+  if (node->dtype == DType::kIndex && AllLanes(node, copy)) return IndexVector(node, copy);
+  std::vector<const Node*> src;
+  int lanes = 1;
+  for (const Node* operand : node->src) {
+    src.push_back(Value(operand, copy));
+    lanes = std::max<int>(lanes, src.back()->lanes);
+  }
+  for (const Node*& operand : src) operand = Widen(operand, lanes);
+  return Emit({.op = node->op, .src = src, .ints = node->ints, .dtype = node->dtype});
+}
+
+// An index in all lanes: base + lane * stride where it is affine, lane by lane where not.
+const Node* Linearizer::IndexVector(const Node* node, Copy copy) {
+  const Node* vector = VectorRange(node);
+  const int slot = slot_of_.at(vector);
+  const uint16_t lanes = static_cast<uint16_t>(vector->range_size());
+  bool affine = true;
+  const Affine index = ToAffine(node);
+  for (const Affine::Term& term : index.terms) {
+    affine &= term.atom == vector || !free_.Depends(term.atom, vector);
+  }
+  if (affine) {
+    const Node* base = Value(node, copy.With(slot, 0));
+    const Node* ramp = Emit({.op = Op::kRamp, .dtype = DType::kIndex, .lanes = lanes});
+    const Node* stride = Widen(graph_.Index(index.CoefficientOf(vector)), lanes);
+    return EmitOp(Op::kAdd, {Widen(base, lanes), EmitOp(Op::kMul, {ramp, stride})});
+  }
+  std::vector<const Node*> values;
+  for (int64_t lane = 0; lane < lanes; ++lane) values.push_back(Value(node, copy.With(slot, lane)));
+  return EmitOp(Op::kStack, values);
+}
+
+bool Linearizer::IsContiguous(const Node* index, const Node* vector) const {
+  const Affine affine = ToAffine(index);
+  for (const Affine::Term& term : affine.terms) {
+    if (term.atom != vector && free_.Depends(term.atom, vector)) return false;
+  }
+  return affine.CoefficientOf(vector) == 1;
+}
+
+const Node* Linearizer::Load(const Node* node, Copy copy) {
+  const Node *param = node->src[0], *index = node->src[1];
+  const Node* gate = node->src.size() > 2 ? node->src[2] : nullptr;
+  if (!AllLanes(node, copy)) {
+    std::vector<const Node*> src = {param, Value(index, copy)};
+    if (gate != nullptr) src.push_back(Value(gate, copy));
+    return Emit({.op = Op::kLoad, .src = src});
+  }
+  const Node* vector = VectorRange(node);
+  const int slot = slot_of_.at(vector);
+  const uint16_t lanes = static_cast<uint16_t>(vector->range_size());
+  if (IsContiguous(index, vector)) {
+    std::vector<const Node*> src = {param, Value(index, copy.With(slot, 0))};
+    if (gate != nullptr) src.push_back(Widen(Value(gate, copy), lanes));
+    return Emit({.op = Op::kLoad, .src = src, .lanes = lanes});
+  }
+  std::vector<const Node*> values;
+  for (int64_t lane = 0; lane < lanes; ++lane) values.push_back(Value(node, copy.With(slot, lane)));
+  return EmitOp(Op::kStack, values);
+}
+
+void Linearizer::Store(const Node* node, Copy copy) {
+  const Node *param = node->src[0], *index = node->src[1], *stored = node->src[2];
+  const Node* vector = VectorRange(node);
+  // Once for each value of the loops of its index, whatever its value depends on.
+  Region* region = root_;
+  for (const Node* range : free_.Of(node)) {
+    if (auto found = region_of_range_.find(range); found != region_of_range_.end()) {
+      region = Deeper(region, found->second);
+    }
+  }
+  const Node* value = Value(stored, copy);
+  if (vector == nullptr) {
+    Emit({.op = Op::kStore, .src = {{param, Value(index, copy), value}}}, region);
+    return;
+  }
+  const int slot = slot_of_.at(vector);
+  const int lanes = static_cast<int>(vector->range_size());
+  value = Widen(value, lanes);
+  if (IsContiguous(index, vector)) {
+    Emit({.op = Op::kStore, .src = {{param, Value(index, copy.With(slot, 0)), value}}}, region);
+    return;
+  }
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    const Node* element = EmitOp(Op::kExtract, {value}, {lane});
+    Emit({.op = Op::kStore, .src = {{param, Value(index, copy.With(slot, lane)), element}}},
+         region);
+  }
+}
+
+const Node* Linearizer::Read(const Node* accumulator, Region* region) {
+  return Emit({.op = Op::kRead, .src = {accumulator}, .ints = {next_read_++}}, region);
+}
+
+// One step of a reduction: the accumulator's value with the terms of all copies taken in.
+const Node* Linearizer::FoldBody(const Node* fold, const std::vector<Copy>& terms,
+                                 const Node* accumulator, Region* inner) {
+  const ReduceKind kind = fold->reduce_kind();
+  const Node* body = fold->src[0];
+  const int lanes = accumulator == nullptr ? 1 : accumulator->lanes;
+  const bool multiply_add = kind == ReduceKind::kAdd && body->op == Op::kMul &&
+                            IsFloat(body->dtype) && target_.has_fma;
+  if (multiply_add && accumulator != nullptr) {
+    const Node* sum = Read(accumulator, inner);
+    for (Copy copy : terms) {
+      const Node* a = Widen(Value(body->src[0], copy), lanes);
+      const Node* b = Widen(Value(body->src[1], copy), lanes);
+      sum = EmitOp(Op::kFma, {a, b, sum});
+    }
+    return sum;
+  }
+  // As a tree, so that the chain through the accumulator is one op long.
+  std::vector<const Node*> values;
+  for (Copy copy : terms) values.push_back(Widen(Value(body, copy), lanes));
+  while (values.size() > 1) {
+    std::vector<const Node*> half;
+    for (size_t i = 0; i + 1 < values.size(); i += 2) {
+      half.push_back(EmitOp(CombineOp(kind), {values[i], values[i + 1]}));
+    }
+    if (values.size() % 2 == 1) half.push_back(values.back());
+    values = std::move(half);
+  }
+  if (accumulator == nullptr) return values[0];
+  return EmitOp(CombineOp(kind), {Read(accumulator, inner), values[0]});
+}
+
+// All copies of all Folds that run in the loop of this one.
+void Linearizer::Fold(const Node* fold) {
+  const std::vector<const Node*>& group = group_of_.at(fold->src[1]);
+  Region* outer = root_;
+  for (const Node* member : group) {
+    TD_CHECK(member->src.subspan(1) == fold->src.subspan(1), "folds share a part of their loops");
+    for (const Node* range : free_.Of(member)) {
+      if (auto found = region_of_range_.find(range); found != region_of_range_.end()) {
+        outer = Deeper(outer, found->second);
+      }
+    }
+  }
+  Region* inner = outer;
+  std::vector<int> own_slots;
+  const Node* own_vector = nullptr;
+  for (const Node* range : fold->src.subspan(1)) {
+    switch (range->range_kind()) {
+      case RangeKind::kUnroll:
+        own_slots.push_back(slot_of_.at(range));
+        break;
+      case RangeKind::kVector:
+        own_vector = range;
+        break;
+      default:
+        inner = NewRegion(range, inner);
+    }
+  }
+
+  struct Pending {
+    const Node* member;
+    Copy copy;
+    const Node* accumulator;
+  };
+  std::vector<Pending> pending;
+  for (const Node* member : group) {
+    const Node* outer_vector = VectorRange(member);
+    TD_CHECK(own_vector == nullptr || outer_vector == nullptr, "lanes along two loops");
+    const Node* vector = own_vector != nullptr ? own_vector : outer_vector;
+    const int lanes = vector == nullptr ? 1 : static_cast<int>(vector->range_size());
+    const Scalar identity = ReduceIdentity(member->reduce_kind(), member->dtype);
+    const Node* start = graph_.Intern(
+        {.op = Op::kConst, .ints = {identity.attribute()}, .dtype = member->dtype});
+    ForEachCopy(FreeSlots(member), Copy(), [&](Copy copy) {
+      std::vector<Copy> terms;
+      ForEachCopy(own_slots, copy, [&](Copy term) { terms.push_back(term); });
+      const Node* accumulator = nullptr;
+      if (inner != outer || own_vector != nullptr) {
+        accumulator = Emit({.op = Op::kAccumulator,
+                            .src = {Widen(start, lanes)},
+                            .ints = {next_accumulator_++}},
+                           outer);
+      }
+      const Node* total = FoldBody(member, terms, accumulator, inner);
+      if (accumulator == nullptr) {
+        values_[{member, copy.bits()}] = Widen(total, lanes);
+        return;
+      }
+      Emit({.op = Op::kUpdate, .src = {{accumulator, total}}}, inner);
+      pending.push_back({member, copy, accumulator});
+    });
+  }
+  // A loop stands behind what it needs from outside, so it is put in place last.
+  for (Region* region = inner; region != outer; region = region->parent) {
+    region->parent->items.push_back(region);
+  }
+  for (const Pending& done : pending) {
+    const Node* total = Read(done.accumulator, outer);
+    if (own_vector != nullptr) {
+      total = EmitOp(Op::kHorizontal, {total},
+                     {static_cast<int64_t>(done.member->reduce_kind())});
+    }
+    values_[{done.member, done.copy.bits()}] = total;
+  }
+}
+
+void Linearizer::Flatten(const Region* region) {
+  if (region->range != nullptr) program_.body.push_back(region->range);
+  for (const auto& item : region->items) {
+    if (const Node* const* node = std::get_if<const Node*>(&item)) {
+      program_.body.push_back(*node);
+    } else {
+      Flatten(std::get<Region*>(item));
+    }
+  }
+  if (region->range != nullptr) {
+    program_.body.push_back(graph_.Make(Op::kEnd, {region->range}));
+  }
+}
+
+}  // namespace
+
+absl::Status Linearize(LoopNest& nest, const Target& target, LinearProgram& program) {
+  return Linearizer(nest, target, program).Run();
+}
+
+}  // namespace tensord

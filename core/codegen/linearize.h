@@ -1,0 +1,20 @@
+// Linearization: a tiled kernel graph becomes an ordered list of instructions.
+//
+// Loops nest as the Ranges that a node depends on say: each node stands in the innermost loop that it
+// needs, so what does not change inside a loop is computed outside. Unroll Ranges replicate nodes,
+// the vector Range of a node becomes its lanes, Folds become accumulators around loops.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include "core/codegen/loops.h"
+#include "core/device/target.h"
+#include "core/ir/linear.h"
+
+namespace tensord {
+
+// Fills body, grid; the nodes are made in the nest's graph. InvalidArgument if the kernel has more
+// loops than the compiler handles.
+absl::Status Linearize(LoopNest& nest, const Target& target, LinearProgram& program);
+
+}  // namespace tensord

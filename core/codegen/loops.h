@@ -1,0 +1,33 @@
+// Bringing the loops of a kernel into a form that is good to tile: split where an index divides,
+// merged where two loops run over one stretch of memory, shared where reductions run alike.
+#pragma once
+
+#include <vector>
+
+#include "core/codegen/substitute.h"
+#include "core/ir/kernel.h"
+
+namespace tensord {
+
+// A kernel while codegen works on it. The graph is codegen's own.
+struct LoopNest {
+  Graph graph;
+  const Node* sink;
+  std::vector<const Node*> loops;  // of the outputs, outermost first
+};
+
+void NormalizeLoops(LoopNest& nest);
+
+// Free ranges of each node: those it depends on and does not reduce.
+class FreeRanges {
+ public:
+  explicit FreeRanges(const Node* sink);
+  const absl::flat_hash_map<const Node*, std::vector<const Node*>>& all() const { return free_; }
+  const std::vector<const Node*>& Of(const Node* node) const { return free_.at(node); }
+  bool Depends(const Node* node, const Node* range) const;
+
+ private:
+  absl::flat_hash_map<const Node*, std::vector<const Node*>> free_;  // sorted by id
+};
+
+}  // namespace tensord

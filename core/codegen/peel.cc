@@ -1,0 +1,90 @@
+#include "core/codegen/peel.h"
+
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+
+namespace tensord {
+namespace {
+
+// Fresh copies of the ranges of the Folds that happen inside `range`.
+void RenewInnerFolds(LoopNest& nest, RangeNumbers& numbers, const FreeRanges& free,
+                     absl::Span<const Node* const> roots, const Node* range, RangeMap& map) {
+  for (const Node* node : TopologicalOrder(roots)) {
+    if (node->op != Op::kFold || !free.Depends(node, range)) continue;
+    for (const Node* inner : node->src.subspan(1)) {
+      if (map.contains(inner)) continue;
+      const Node* fresh = numbers.Make(nest.graph, inner->range_size(), inner->range_kind());
+      map[inner] = {fresh, {fresh}};
+    }
+  }
+}
+
+}  // namespace
+
+Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t main_size) {
+  Graph& graph = nest.graph;
+  const FreeRanges free(nest.sink);
+  const Node* main = numbers.Make(graph, main_size, range->range_kind());
+  const Node* rest = numbers.Make(graph, range->range_size() - main_size, range->range_kind());
+  const Node* rest_value = graph.Make(Op::kAdd, {rest, graph.Index(main_size)});
+  const RangeMap main_map = {{range, {main, {main}}}};
+  RangeMap rest_map = {{range, {rest_value, {rest}}}};
+
+  const auto place = std::find(nest.loops.begin(), nest.loops.end(), range);
+  if (place != nest.loops.end()) {
+    std::vector<const Node*> loops(nest.loops.begin(), place);
+    loops.push_back(main);
+    loops.push_back(rest);
+    for (auto inner = place + 1; inner != nest.loops.end(); ++inner) {
+      const Node* fresh = numbers.Make(graph, (*inner)->range_size(), (*inner)->range_kind());
+      rest_map[*inner] = {fresh, {fresh}};
+      loops.push_back(*inner);
+      loops.push_back(fresh);
+    }
+    std::vector<const Node*> stores, split;
+    for (const Node* store : nest.sink->src) {
+      (free.Depends(store, range) ? split : stores).push_back(store);
+    }
+    RenewInnerFolds(nest, numbers, free, split, range, rest_map);
+    const std::vector<const Node*> main_stores = Substitute(graph, split, main_map);
+    const std::vector<const Node*> rest_stores = Substitute(graph, split, rest_map);
+    stores.insert(stores.end(), main_stores.begin(), main_stores.end());
+    stores.insert(stores.end(), rest_stores.begin(), rest_stores.end());
+    nest.sink = graph.Make(Op::kSink, stores, {});
+    // Copies that no store uses (loops that only unsplit stores have) disappear.
+    const FreeRanges used(nest.sink);
+    absl::flat_hash_set<const Node*> live;
+    for (const Node* store : nest.sink->src) {
+      live.insert(used.Of(store).begin(), used.Of(store).end());
+    }
+    std::erase_if(loops, [&](const Node* loop) { return !live.contains(loop); });
+    nest.loops = std::move(loops);
+    return {main, rest};
+  }
+
+  std::vector<const Node*> folds;
+  for (const Node* node : TopologicalOrder({nest.sink})) {
+    if (node->op != Op::kFold) continue;
+    const auto ranges = node->src.subspan(1);
+    if (std::find(ranges.begin(), ranges.end(), range) == ranges.end()) continue;
+    folds.push_back(node);
+    for (const Node* other : ranges) {
+      if (rest_map.contains(other)) continue;
+      const Node* fresh = numbers.Make(graph, other->range_size(), other->range_kind());
+      rest_map[other] = {fresh, {fresh}};
+    }
+    RenewInnerFolds(nest, numbers, free, {node->src[0]}, range, rest_map);
+  }
+  const std::vector<const Node*> main_folds = Substitute(graph, folds, main_map);
+  const std::vector<const Node*> rest_folds = Substitute(graph, folds, rest_map);
+  RangeMap combined;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    combined[folds[i]] = {
+        graph.Make(CombineOp(folds[i]->reduce_kind()), {main_folds[i], rest_folds[i]}), {}};
+  }
+  nest.sink = Substitute(graph, {nest.sink}, combined)[0];
+  return {main, rest};
+}
+
+}  // namespace tensord

@@ -1,0 +1,460 @@
+#include "core/codegen/tile.h"
+
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/codegen/peel.h"
+#include "core/ir/affine.h"
+
+namespace tensord {
+namespace {
+
+// Workgroups per core: enough to even out, few enough to cost nothing.
+constexpr int64_t kGroupsPerCore = 8;
+// Elementary operations below which a second core does not pay.
+constexpr int64_t kMinParallelWork = 1 << 15;
+// Accumulators of a reduction that is not a contraction: hides the latency of the adds.
+constexpr int64_t kReduceUnroll = 4;
+constexpr int64_t kMinLanes = 4;
+// Results on each side of a contraction whose lanes run along the reduction.
+constexpr int64_t kDotProductTile = 4;
+
+int64_t LargestDivisor(int64_t size, int64_t limit) {
+  for (int64_t d = std::min(size, limit); d > 1; --d) {
+    if (size % d == 0) return d;
+  }
+  return 1;
+}
+
+int64_t PowerOfTwoBelow(int64_t size) {
+  int64_t power = 1;
+  while (power * 2 <= size) power *= 2;
+  return power;
+}
+
+struct MemoryAccess {
+  const Node* node;  // Load or Store
+  Affine index;
+  double times;      // evaluations
+};
+
+class Tiler {
+ public:
+  Tiler(LoopNest& nest, const Target& target)
+      : nest_(nest), target_(target), numbers_(nest.sink) {}
+
+  void Run() {
+    Analyze();
+    if (!TileContraction()) TileOther();
+    TileRests();
+    ChooseGrid();
+  }
+
+ private:
+  struct Contraction {
+    const Node* fold = nullptr;
+    const Node* factors[2];
+    double work = 0;
+  };
+
+  void Analyze();
+  double TimesOf(const Node* node) const;
+  std::optional<int64_t> StrideOf(const MemoryAccess& access, const Node* range) const;
+  bool IsUnitStride(const Node* root, const Node* range) const;
+  double Contiguity(const Node* range) const;
+  int64_t Lanes() const;
+
+  Contraction FindContraction() const;
+  bool TileContraction();
+  bool TileDotProduct(int64_t lanes);
+  int64_t TileRows(const std::vector<const Node*>& rows, int64_t target);
+  void TileOther();
+  void TileFolds();
+  void TileRests();
+  void ChooseGrid();
+
+  // Replaces `range` by pieces, outermost first; pieces of size 1 vanish.
+  struct Piece {
+    int64_t size;
+    RangeKind kind;
+  };
+  std::vector<const Node*> Split(const Node* range, const std::vector<Piece>& pieces);
+  // Lanes of at most `lanes` along `range`, `vectors` of them in registers; peels what is over.
+  void Vectorize(const Node* range, int64_t lanes, int64_t vectors);
+  const Node* PeelTo(const Node* range, int64_t multiple);
+
+  LoopNest& nest_;
+  const Target& target_;
+  RangeNumbers numbers_;
+  std::vector<MemoryAccess> accesses_;
+  std::optional<FreeRanges> free_;
+  std::vector<const Node*> rests_;  // of vector loops, to be tiled in turn
+};
+
+void Tiler::Analyze() {
+  free_.emplace(nest_.sink);
+  accesses_.clear();
+  absl::flat_hash_map<const Node*, double> times;
+  // A node inside a Fold is evaluated for the Fold's ranges too, which its own free ranges tell.
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op != Op::kLoad && node->op != Op::kStore) continue;
+    accesses_.push_back({node, ToAffine(node->src[1]), TimesOf(node)});
+  }
+}
+
+double Tiler::TimesOf(const Node* node) const {
+  double times = 1;
+  for (const Node* range : free_->Of(node)) times *= static_cast<double>(range->range_size());
+  return times;
+}
+
+std::optional<int64_t> Tiler::StrideOf(const MemoryAccess& access, const Node* range) const {
+  for (const Affine::Term& term : access.index.terms) {
+    if (term.atom != range && free_->Depends(term.atom, range)) return std::nullopt;
+  }
+  return access.index.CoefficientOf(range);
+}
+
+// Whether every access under `root` that moves with `range` moves by one element, and one does.
+bool Tiler::IsUnitStride(const Node* root, const Node* range) const {
+  absl::flat_hash_set<const Node*> below;
+  for (const Node* node : TopologicalOrder({root})) below.insert(node);
+  bool any = false;
+  for (const MemoryAccess& access : accesses_) {
+    if (!below.contains(access.node) || !free_->Depends(access.node->src[1], range)) continue;
+    if (StrideOf(access, range) != 1) return false;
+    any = true;
+  }
+  return any;
+}
+
+// How much lanes along `range` would gain: contiguous accesses count for it, scattered against.
+double Tiler::Contiguity(const Node* range) const {
+  double score = 0;
+  for (const MemoryAccess& access : accesses_) {
+    if (!free_->Depends(access.node, range)) continue;
+    const std::optional<int64_t> stride = StrideOf(access, range);
+    if (!stride) {
+      score -= access.times;
+    } else if (*stride == 1) {
+      score += access.times;
+    } else if (*stride == 0) {
+      score += access.times * 0.25;
+    } else {
+      score -= access.times * 0.75;
+    }
+  }
+  return score;
+}
+
+// Lanes that fill a register with the widest type that the kernel computes with.
+int64_t Tiler::Lanes() const {
+  int width = 1;
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (!In(node->op, ElementwiseOps()) && node->op != Op::kLoad && node->op != Op::kFold) continue;
+    int size = ItemSize(node->dtype);
+    if (IsFloat(node->dtype)) size = std::max(size, 4);  // narrow floats are computed in float32
+    width = std::max(width, size);
+  }
+  return std::max<int64_t>(target_.vector_bytes / width, 1);
+}
+
+std::vector<const Node*> Tiler::Split(const Node* range, const std::vector<Piece>& pieces) {
+  Graph& graph = nest_.graph;
+  const Node* value = graph.Index(0);
+  std::vector<const Node*> parts;
+  for (const Piece& piece : pieces) {
+    value = graph.Make(Op::kMul, {value, graph.Index(piece.size)});
+    if (piece.size == 1) continue;
+    parts.push_back(numbers_.Make(graph, piece.size, piece.kind));
+    value = graph.Make(Op::kAdd, {value, parts.back()});
+  }
+  const RangeMap map = {{range, {value, parts}}};
+  nest_.sink = Substitute(graph, {nest_.sink}, map)[0];
+  const auto place = std::find(nest_.loops.begin(), nest_.loops.end(), range);
+  if (place != nest_.loops.end()) {
+    const auto after = nest_.loops.erase(place);
+    nest_.loops.insert(after, parts.begin(), parts.end());
+  }
+  Analyze();
+  return parts;
+}
+
+const Node* Tiler::PeelTo(const Node* range, int64_t multiple) {
+  const int64_t main = range->range_size() / multiple * multiple;
+  if (main == range->range_size()) return range;
+  const Peeled peeled = Peel(nest_, numbers_, range, main);
+  rests_.push_back(peeled.rest);
+  Analyze();
+  return peeled.main;
+}
+
+void Tiler::Vectorize(const Node* range, int64_t lanes, int64_t vectors) {
+  const RangeKind kind = range->range_kind();
+  lanes = std::min(lanes, PowerOfTwoBelow(range->range_size()));
+  if (lanes == 1) return;
+  const Node* main = PeelTo(range, lanes);
+  const int64_t blocks = main->range_size() / lanes;
+  const int64_t unroll = LargestDivisor(blocks, vectors);
+  Split(main, {{blocks / unroll, kind}, {unroll, RangeKind::kUnroll}, {lanes, RangeKind::kVector}});
+}
+
+Tiler::Contraction Tiler::FindContraction() const {
+  Contraction best;
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op != Op::kFold || node->reduce_kind() != ReduceKind::kAdd) continue;
+    const Node* product = node->src[0];
+    if (product->op == Op::kWhere) product = product->src[1];
+    if (product->op != Op::kMul || !IsFloat(product->dtype)) continue;
+    const double work = TimesOf(node->src[0]);
+    if (work <= best.work) continue;
+    best = {node, {product->src[0], product->src[1]}, work};
+  }
+  return best;
+}
+
+// Register tiles over `rows`, the innermost first, until `target` results are in flight. Returns
+// how many are.
+int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
+  int64_t tile = 1;
+  for (size_t i = rows.size(); i-- > 0 && tile * 2 <= target;) {
+    const Node* row = rows[i];
+    const int64_t limit = target / tile;
+    int64_t size = LargestDivisor(row->range_size(), limit);
+    if (size * 2 <= std::min(limit, row->range_size())) {
+      // No good divisor: the size that leaves the smallest rest.
+      int64_t least = row->range_size();
+      for (int64_t candidate = limit; candidate * 3 >= limit * 2 && candidate > 1; --candidate) {
+        const int64_t rest = row->range_size() % candidate;
+        if (rest < least) {
+          least = rest;
+          size = candidate;
+        }
+      }
+      if (least > 0 && size > 1) {
+        const Peeled peeled = Peel(nest_, numbers_, row, row->range_size() / size * size);
+        Split(peeled.rest, {{peeled.rest->range_size(), RangeKind::kUnroll}});
+        row = peeled.main;
+      }
+    }
+    if (size == 1) continue;
+    Split(row, {{row->range_size() / size, row->range_kind()}, {size, RangeKind::kUnroll}});
+    tile *= size;
+  }
+  return tile;
+}
+
+bool Tiler::TileContraction() {
+  const Contraction contraction = FindContraction();
+  if (contraction.fold == nullptr) return false;
+  // Nothing is read twice unless some loop moves only one of the factors.
+  const bool reuses = std::any_of(nest_.loops.begin(), nest_.loops.end(), [&](const Node* loop) {
+    return free_->Depends(contraction.factors[0], loop) !=
+           free_->Depends(contraction.factors[1], loop);
+  });
+  if (!reuses) return false;
+  const int64_t lanes = target_.vector_bytes / std::max(ItemSize(contraction.fold->dtype), 4);
+  const int64_t accumulators = target_.vector_registers >= 32 ? 24 : 12;
+  const Node* const* factors = contraction.factors;
+
+  const Node* best = nullptr;
+  int of_factor = 0;
+  double best_score = 0;
+  for (const Node* loop : nest_.loops) {
+    const bool in[2] = {free_->Depends(factors[0], loop), free_->Depends(factors[1], loop)};
+    if (in[0] == in[1] || loop->range_size() < kMinLanes) continue;
+    const int own = in[0] ? 0 : 1;
+    if (!IsUnitStride(factors[own], loop)) continue;
+    const int64_t size = loop->range_size();
+    double score = size >= lanes ? static_cast<double>(size / lanes * lanes) / size
+                                 : static_cast<double>(PowerOfTwoBelow(size)) / (2 * lanes);
+    for (const MemoryAccess& access : accesses_) {
+      if (access.node->op == Op::kStore && StrideOf(access, loop) == 1) score += 0.2;
+    }
+    if (score > best_score) {
+      best_score = score;
+      best = loop;
+      of_factor = own;
+    }
+  }
+
+  if (best == nullptr) return TileDotProduct(lanes);
+
+  std::vector<const Node*> shared, rows;
+  for (const Node* loop : nest_.loops) {
+    if (loop == best) continue;
+    (free_->Depends(factors[of_factor], loop) ? shared : rows).push_back(loop);
+  }
+  // The vector factor's panel is used by all rows before the next one is taken.
+  nest_.loops = shared;
+  nest_.loops.push_back(best);
+  nest_.loops.insert(nest_.loops.end(), rows.begin(), rows.end());
+  const int64_t blocks = best->range_size() / lanes;
+  const int64_t vectors = blocks % 2 == 0 && blocks > 0 ? 2 : blocks % 3 == 0 && blocks > 0 ? 3 : 1;
+  Vectorize(best, lanes, vectors);
+  TileRows(rows, accumulators / vectors);
+  return true;
+}
+
+// Lanes along the reduction, a small tile of results on both sides.
+bool Tiler::TileDotProduct(int64_t lanes) {
+  for (int side = 0; side < 2; ++side) {
+    const Contraction now = FindContraction();
+    std::vector<const Node*> rows;
+    for (const Node* loop : nest_.loops) {
+      if (free_->Depends(now.factors[side], loop) && !free_->Depends(now.factors[1 - side], loop)) {
+        rows.push_back(loop);
+      }
+    }
+    TileRows(rows, kDotProductTile);
+  }
+  const Contraction now = FindContraction();
+  const Node* best = nullptr;
+  for (const Node* range : now.fold->src.subspan(1)) {
+    const bool fits =
+        std::all_of(std::begin(now.factors), std::end(now.factors), [&](const Node* factor) {
+          return !free_->Depends(factor, range) || IsUnitStride(factor, range);
+        });
+    if (fits && range->range_size() >= kMinLanes &&
+        (best == nullptr || range->range_size() > best->range_size())) {
+      best = range;
+    }
+  }
+  if (best != nullptr) Vectorize(best, lanes, 1);
+  return true;
+}
+
+void Tiler::TileOther() {
+  const int64_t lanes = Lanes();
+  const Node* best = nullptr;
+  double best_score = 0;
+  for (const Node* loop : nest_.loops) {
+    if (loop->range_size() < kMinLanes) continue;
+    const double score = Contiguity(loop);
+    // Equal scores: the inner loop, which has the shorter way to the next vector.
+    if (score > best_score * 0.999 && score > 0) {
+      best_score = std::max(score, best_score);
+      best = loop;
+    }
+  }
+  if (best != nullptr) Vectorize(best, lanes, 1);
+  TileFolds();
+}
+
+// Reductions: lanes along one of their ranges unless they have lanes already, and several terms at
+// a time.
+void Tiler::TileFolds() {
+  absl::flat_hash_set<const Node*> done;
+  for (bool again = true; again;) {
+    again = false;
+    for (const Node* node : TopologicalOrder({nest_.sink})) {
+      if (node->op != Op::kFold || done.contains(node->src[1])) continue;
+      const auto ranges = node->src.subspan(1);
+      bool has_lanes = false;
+      for (const Node* range : free_->Of(node->src[0])) {
+        has_lanes |= range->range_kind() == RangeKind::kVector;
+      }
+      const bool nested = (node->src[0]->below_ops & OpBit(Op::kFold)) != 0 &&
+                          std::any_of(ranges.begin(), ranges.end(), [&](const Node* range) {
+                            for (const Node* below : TopologicalOrder({node->src[0]})) {
+                              if (below->op == Op::kFold && free_->Depends(below, range)) return true;
+                            }
+                            return false;
+                          });
+      for (const Node* range : ranges) done.insert(range);
+      if (nested) continue;
+      const Node* best = nullptr;
+      double best_score = 0;
+      for (const Node* range : ranges) {
+        if (range->range_kind() != RangeKind::kReduce || range->range_size() < 2) continue;
+        const double score = has_lanes ? 0 : Contiguity(range);
+        if (score > best_score && range->range_size() >= kMinLanes) {
+          best_score = score;
+          best = range;
+        }
+      }
+      if (best != nullptr) {
+        const int64_t size = std::min(Lanes(), PowerOfTwoBelow(best->range_size()));
+        best = PeelTo(best, size);
+        const int64_t blocks = best->range_size() / size;
+        const int64_t unroll = LargestDivisor(blocks, kReduceUnroll);
+        for (const Node* part : Split(best, {{blocks / unroll, RangeKind::kReduce},
+                                             {unroll, RangeKind::kUnroll},
+                                             {size, RangeKind::kVector}})) {
+          done.insert(part);
+        }
+        again = true;
+        break;
+      }
+      const Node* inner = ranges.back();
+      const int64_t unroll = inner->range_kind() == RangeKind::kReduce
+                                 ? LargestDivisor(inner->range_size(), kReduceUnroll)
+                                 : 1;
+      if (unroll > 1) {
+        for (const Node* part : Split(inner, {{inner->range_size() / unroll, RangeKind::kReduce},
+                                              {unroll, RangeKind::kUnroll}})) {
+          done.insert(part);
+        }
+        again = true;
+        break;
+      }
+    }
+  }
+}
+
+// What was peeled off is short: lanes as far as they go.
+void Tiler::TileRests() {
+  while (!rests_.empty()) {
+    const Node* rest = rests_.back();
+    rests_.pop_back();
+    bool alive = false, vectors_around = false;
+    for (const auto& [node, ranges] : free_->all()) {
+      if (!std::binary_search(ranges.begin(), ranges.end(), rest,
+                              [](const Node* a, const Node* b) { return a->id < b->id; })) {
+        continue;
+      }
+      alive = true;
+      for (const Node* range : ranges) {
+        vectors_around |= range->range_kind() == RangeKind::kVector;
+      }
+    }
+    if (!alive || vectors_around || rest->range_size() < 2 || Contiguity(rest) <= 0) continue;
+    Vectorize(rest, Lanes(), 1);
+  }
+}
+
+void Tiler::ChooseGrid() {
+  double work = 0;
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op == Op::kStore || node->op == Op::kLoad) work += TimesOf(node);
+  }
+  if (work < kMinParallelWork || target_.cores < 2) return;
+  const int64_t wanted = kGroupsPerCore * target_.cores;
+  const Node* best = nullptr;
+  for (const Node* loop : nest_.loops) {
+    if (loop->range_kind() != RangeKind::kLoop) continue;
+    const bool everywhere =
+        std::all_of(nest_.sink->src.begin(), nest_.sink->src.end(),
+                    [&](const Node* store) { return free_->Depends(store, loop); });
+    if (!everywhere) continue;
+    if (best == nullptr || (best->range_size() < wanted && loop->range_size() > best->range_size())) {
+      best = loop;
+    }
+  }
+  if (best == nullptr || best->range_size() < 2) return;
+  int64_t groups = LargestDivisor(best->range_size(), wanted);
+  if (groups < target_.cores) groups = best->range_size();
+  const std::vector<const Node*> parts =
+      Split(best, {{groups, RangeKind::kGrid}, {best->range_size() / groups, RangeKind::kLoop}});
+  // Workgroups are outermost; the loop within one is next, in place of the whole.
+  std::erase(nest_.loops, parts[0]);
+  nest_.loops.insert(nest_.loops.begin(), parts[0]);
+}
+
+}  // namespace
+
+void Tile(LoopNest& nest, const Target& target) { Tiler(nest, target).Run(); }
+
+}  // namespace tensord

@@ -1,0 +1,13 @@
+#include "core/device/target.h"
+
+#include <fmt/format.h>
+
+namespace tensord {
+
+std::string Target::CacheKey() const {
+  return fmt::format(
+      "renderer={} arch={} cpu={} features={} vector={}x{} fma={} cores={} l1={} l2={}", renderer,
+      arch, cpu, features, vector_registers, vector_bytes, has_fma, cores, l1_bytes, l2_bytes);
+}
+
+}  // namespace tensord

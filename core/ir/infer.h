@@ -1,0 +1,26 @@
+// What follows from an op and its sources: result dtype, lanes and shape, and the interval of its
+// value. The shape rules of the tensor level are here and nowhere else.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace tensord {
+
+struct Inferred {
+  DType dtype = DType::kVoid;
+  uint16_t lanes = 1;
+  std::vector<int64_t> shape;
+};
+
+// InvalidArgument names the op, the rule and the values that break it.
+absl::Status Infer(const NodeSpec& spec, Inferred& result);
+
+// Bounds of the value of a node whose other fields are set; the limits of int64 if unknown.
+void InferInterval(const Node& node, int64_t& lo, int64_t& hi);
+
+}  // namespace tensord

@@ -1,0 +1,89 @@
+// The ops, as an enum and a table of their properties, both generated from ops.inc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tensord {
+
+enum class Op : uint8_t {
+#define OP(name, ...) k##name,
+#include "core/ir/ops.inc"
+#undef OP
+};
+
+inline constexpr int kNumOps = 0
+#define OP(...) +1
+#include "core/ir/ops.inc"
+#undef OP
+    ;
+static_assert(kNumOps <= 64, "sets of ops are 64-bit masks");
+
+inline constexpr uint64_t OpBit(Op op) { return uint64_t{1} << static_cast<int>(op); }
+
+// The three levels of the IR, as bits. A graph is at one of them; each has a spec (rules/spec.h).
+enum Level : uint8_t { kTensorLevel = 1, kKernelLevel = 2, kLinearLevel = 4 };
+
+enum class AttrKind : uint8_t {
+  kNone,
+  kValue,     // ints = {bits}: int64, or bit_cast of a double when the dtype is a float
+  kShape,     // ints = dims
+  kAxes,      // ints = axes
+  kPairs,     // ints = two per axis
+  kSlide,     // ints = axis, along, stride, dilation, size
+  kReduce,    // ints = ReduceKind, axes...
+  kParam,     // ints = slot, dims...
+  kVariable,  // text = name, ints = min, max
+  kRange,     // ints = id, size, RangeKind
+  kFold,      // ints = ReduceKind
+  kSlot,      // ints = one number
+};
+
+enum class DTypeRule : uint8_t {
+  kDeclared,  // given when the node is made
+  kSame,      // all sources have one dtype, and it is the result's
+  kFirst,     // the first source's
+  kSecond,    // the second source's
+  kBool,      // bool; the sources have one dtype
+  kIndex,     // index
+  kVoid,      // none
+};
+
+enum class ReduceKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3 };
+enum class RangeKind : uint8_t {
+  kLoop = 0,    // counts an axis of an output
+  kReduce = 1,  // counts a reduced axis
+  kGrid = 2,    // one workgroup per value, run in parallel
+  kUnroll = 3,  // replicated, becomes a register tile
+  kVector = 4,  // becomes the lanes of vectors
+};
+
+struct OpInfo {
+  std::string_view name;
+  int num_src;  // kAnySources when it varies
+  AttrKind attr;
+  DTypeRule dtype;
+  uint8_t levels;  // Level bits
+};
+inline constexpr int kAnySources = -1;
+
+const OpInfo& Info(Op op);
+inline std::string_view Name(Op op) { return Info(op).name; }
+std::optional<Op> OpFromName(std::string_view name);
+
+std::string_view Name(ReduceKind kind);
+std::string_view Name(RangeKind kind);
+
+// Sets of ops by what they do.
+uint64_t UnaryOps();        // Cast, Bitcast, Neg ... Trunc
+uint64_t BinaryOps();       // Add ... CmpNe
+uint64_t ElementwiseOps();  // unary, binary, Where, Fma
+uint64_t MovementOps();     // Reshape ... Unslide
+uint64_t CommutativeOps();  // Add, Mul, Max, Min, And, Or, Xor, CmpEq, CmpNe
+inline bool In(Op op, uint64_t set) { return (OpBit(op) & set) != 0; }
+
+// The binary op that combines two partial results of a reduction.
+Op CombineOp(ReduceKind kind);
+
+}  // namespace tensord

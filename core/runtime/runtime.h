@@ -1,0 +1,114 @@
+// Runtime: programs in, results out, on the devices it owns. It caches plans by the structure of
+// the program and kernels by their content, compiles on a pool of threads, and lets equal requests
+// in flight share one compilation.
+//
+//   TD_ASSIGN_OR_RETURN(auto runtime, Runtime::Create(options, std::move(devices)));
+//   TD_ASSIGN_OR_RETURN(auto executable, runtime->Prepare(program, device));
+//   TD_ASSIGN_OR_RETURN(auto run, runtime->Submit(*executable, inputs, variables));
+//   TD_RETURN_IF_ERROR(device.timeline().Wait(run.done, deadline));   // then run.outputs are valid
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+#include <absl/types/span.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/ir/program.h"
+
+namespace tensord {
+
+// A tensor in device memory, dense and row-major. Several owners may share it (sessions, runs in
+// flight), hence shared_ptr.
+struct Buffer {
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::shared_ptr<DeviceMemory> memory;
+  // Set by the run that computes it: the value is there once the device's timeline reaches this.
+  uint64_t ready = 0;
+};
+using BufferRef = std::shared_ptr<Buffer>;
+
+struct RuntimeOptions {
+  std::string cache_dir;                        // kernels on disk; empty: memory only
+  uint64_t disk_cache_bytes = uint64_t{1} << 30;
+  int compile_threads = 0;                      // 0: one per core
+  uint64_t max_graph_nodes = 1 << 20;
+  uint64_t max_buffer_bytes = uint64_t{1} << 40;  // of one tensor
+};
+
+// What one Prepare did.
+struct CompileStats {
+  bool plan_cached = false;         // the whole plan was there
+  int kernels = 0;                  // launches in the plan
+  int kernels_compiled = 0;         // by the compiler, now
+  int kernel_memory_hits = 0;
+  int kernel_disk_hits = 0;
+  absl::Duration schedule, lower, compile;  // time by phase, summed over kernels where parallel
+};
+
+struct CacheStats {
+  uint64_t plans, plan_hits, plan_misses;
+  uint64_t kernel_memory_hits, kernel_disk_hits, kernel_misses;  // a miss is a compilation
+  uint64_t disk_entries, disk_bytes, disk_limit_bytes;
+  uint64_t disk_rejected;  // corrupt or foreign entries that were ignored
+  std::string directory;
+};
+
+// A program compiled for one device. Immutable, shared by all sessions, holds no client's buffers.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual const std::string& name() const = 0;
+  virtual int num_kernels() const = 0;
+  virtual uint64_t scratch_bytes() const = 0;  // memory for intermediates, per run
+  virtual std::vector<std::string> kernel_names() const = 0;
+};
+
+struct Run {
+  std::vector<BufferRef> outputs;  // one per program output; those that overwrite are the input's
+  uint64_t done;                   // timeline value
+  int kernels;
+  // Device time of the run in nanoseconds, valid once done is reached.
+  std::shared_ptr<const std::atomic<int64_t>> device_ns;
+};
+
+class Runtime {
+ public:
+  static absl::StatusOr<std::unique_ptr<Runtime>> Create(
+      RuntimeOptions options, std::vector<std::unique_ptr<Device>> devices);
+  virtual ~Runtime() = default;
+
+  virtual absl::Span<Device* const> devices() const = 0;
+  virtual absl::StatusOr<Device*> FindDevice(std::string_view name) const = 0;  // "" is the first
+
+  // Blocks while it schedules and compiles. Errors name the node or kernel.
+  virtual absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
+                                                                    Device& device,
+                                                                    CompileStats* stats) = 0;
+
+  // Checks the inputs against the program (dtype, shape, device), allocates outputs and scratch,
+  // and enqueues. `variables` by name; every variable of the program needs a value in its bounds.
+  // An input that an output overwrites must not be another input as well.
+  virtual absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
+                                     absl::Span<const BufferRef> inputs,
+                                     const absl::flat_hash_map<std::string, int64_t>& variables) = 0;
+
+  // Enqueues other work (copies) in the order of the device's timeline: `fill` adds the commands.
+  // Returns the timeline value that ends it.
+  virtual absl::StatusOr<uint64_t> SubmitList(Device& device,
+                                              const std::function<void(CommandList&)>& fill) = 0;
+
+  virtual CacheStats cache_stats() const = 0;
+  virtual absl::Status ClearCache() = 0;  // plans, kernels in memory and on disk
+};
+
+}  // namespace tensord

@@ -1,0 +1,369 @@
+#include "core/schedule/fuse.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/check.h"
+#include "core/schedule/materialize.h"
+
+namespace tensord {
+namespace {
+
+// What the loops inside a shared outer loop touch must stay in a core's second-level cache, or the
+// second pass over it would be as slow as in a kernel of its own.
+constexpr int64_t kMaxInnerBytes = 256 << 10;
+// Below this a kernel is launch overhead anyhow.
+constexpr int64_t kSmallElements = 1 << 16;
+constexpr size_t kMaxBuffers = 48;
+
+using RangeSet = std::vector<const Node*>;
+
+bool Contains(const RangeSet& set, const Node* range) {
+  return std::find(set.begin(), set.end(), range) != set.end();
+}
+
+bool IsSubset(const RangeSet& a, const RangeSet& b) {
+  return std::all_of(a.begin(), a.end(), [&](const Node* range) { return Contains(b, range); });
+}
+
+int64_t Extent(const RangeSet& set) {
+  int64_t product = 1;
+  for (const Node* range : set) product *= range->range_size();
+  return product;
+}
+
+// The ranges of an index that is one distinct range or zero per axis and covers the tensor whole.
+std::optional<RangeSet> PlainRanges(const Node* tensor, const Index& index) {
+  RangeSet ranges;
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (index[i]->IsConst() && index[i]->Int() == 0 && tensor->shape[i] == 1) continue;
+    if (index[i]->op != Op::kRange || index[i]->range_size() != tensor->shape[i] ||
+        Contains(ranges, index[i])) {
+      return std::nullopt;
+    }
+    ranges.push_back(index[i]);
+  }
+  return ranges;
+}
+
+// The loops with every set in `outer` as a prefix; nothing if the sets don't nest.
+std::optional<RangeSet> OrderLoops(const RangeSet& loops, std::vector<RangeSet> outer) {
+  std::sort(outer.begin(), outer.end(),
+            [](const RangeSet& a, const RangeSet& b) { return a.size() < b.size(); });
+  RangeSet order;
+  for (const RangeSet& set : outer) {
+    if (!IsSubset(order, set)) return std::nullopt;
+    for (const Node* range : loops) {
+      if (Contains(set, range) && !Contains(order, range)) order.push_back(range);
+    }
+  }
+  for (const Node* range : loops) {
+    if (!Contains(order, range)) order.push_back(range);
+  }
+  return order;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(absl::Span<const Node* const> outputs)
+      : outputs_(outputs.begin(), outputs.end()), materialized_(ChooseMaterialized(outputs)) {}
+
+  Fusion Run() {
+    for (const Node* tensor : materialized_.tensors) {
+      unit_of_[tensor] = static_cast<int>(units_.size());
+      position_[tensor] = static_cast<int>(units_.size());
+      units_.push_back({{tensor}});
+    }
+    // A merge can make another one possible that was looked at before.
+    for (bool merged = true; merged;) {
+      merged = false;
+      for (const Node* tensor : materialized_.tensors) merged |= MergeIntoUsers(tensor);
+    }
+    MergeSiblings();
+    return Result();
+  }
+
+ private:
+  std::vector<int> Needs(int unit) const {
+    std::vector<int> result;
+    for (const Node* tensor : units_[unit].tensors) {
+      for (const Node* need : materialized_.needs.at(tensor)) {
+        auto found = unit_of_.find(need);
+        if (found == unit_of_.end() || found->second == unit) continue;
+        if (std::find(result.begin(), result.end(), found->second) == result.end()) {
+          result.push_back(found->second);
+        }
+      }
+    }
+    return result;
+  }
+
+  // Whether `from` must run before `to` because of some third unit.
+  bool HasPathAround(int from, int to) const {
+    std::vector<int> stack;
+    absl::flat_hash_set<int> seen;
+    for (int need : Needs(to)) {
+      if (need != from) stack.push_back(need);
+    }
+    while (!stack.empty()) {
+      const int unit = stack.back();
+      stack.pop_back();
+      if (unit == from) return true;
+      if (!seen.insert(unit).second) continue;
+      for (int need : Needs(unit)) stack.push_back(need);
+    }
+    return false;
+  }
+
+  bool DependsOn(int unit, int on) const {
+    const std::vector<int> needs = Needs(unit);
+    return std::find(needs.begin(), needs.end(), on) != needs.end() || HasPathAround(on, unit);
+  }
+
+  // Makes `a` and `b` one unit, in b's place, if that is legal and pays.
+  bool TryMerge(int a, int b) {
+    Unit merged = units_[a];
+    merged.tensors.insert(merged.tensors.end(), units_[b].tensors.begin(), units_[b].tensors.end());
+    std::sort(merged.tensors.begin(), merged.tensors.end(),
+              [&](const Node* x, const Node* y) { return position_.at(x) < position_.at(y); });
+    int contractions = 0;
+    for (const Node* tensor : merged.tensors) contractions += materialized_.contracts.contains(tensor);
+    if (contractions > 1 || !IsLegal(merged)) return false;
+    for (const Node* tensor : merged.tensors) unit_of_[tensor] = b;
+    units_[a].tensors.clear();
+    units_[b] = std::move(merged);
+    return true;
+  }
+
+  bool IsLegal(const Unit& unit);
+
+  bool MergeIntoUsers(const Node* tensor) {
+    bool any = false;
+    for (bool merged = true; merged;) {
+      merged = false;
+      const int unit = unit_of_.at(tensor);
+      for (int user : Users(unit)) {
+        if (!HasPathAround(unit, user) && TryMerge(unit, user)) {
+          merged = any = true;
+          break;
+        }
+      }
+    }
+    return any;
+  }
+
+  std::vector<int> Users(int unit) const {
+    std::vector<int> users;
+    for (int other = 0; other < static_cast<int>(units_.size()); ++other) {
+      if (units_[other].tensors.empty() || other == unit) continue;
+      const std::vector<int> needs = Needs(other);
+      if (std::find(needs.begin(), needs.end(), unit) != needs.end()) users.push_back(other);
+    }
+    return users;
+  }
+
+  // Units of one shape that read a tensor in common become one kernel with several outputs.
+  void MergeSiblings() {
+    absl::flat_hash_map<const Node*, std::vector<const Node*>> readers;
+    for (const Node* tensor : materialized_.tensors) {
+      for (const Node* need : materialized_.needs.at(tensor)) readers[need].push_back(tensor);
+    }
+    for (const Node* tensor : materialized_.tensors) {
+      for (const Node* need : materialized_.needs.at(tensor)) {
+        for (const Node* other : readers.at(need)) {
+          const int a = unit_of_.at(tensor), b = unit_of_.at(other);
+          if (a == b || position_.at(other) <= position_.at(tensor)) continue;
+          if (DependsOn(a, b) || DependsOn(b, a)) continue;
+          TryMerge(a, b);
+        }
+      }
+    }
+  }
+
+  Fusion Result() {
+    Fusion result;
+    std::vector<int> state(units_.size(), 0);
+    std::vector<int> order;
+    for (int root = 0; root < static_cast<int>(units_.size()); ++root) {
+      std::vector<std::pair<int, std::vector<int>>> stack;
+      if (state[root] == 0 && !units_[root].tensors.empty()) {
+        state[root] = 1;
+        stack.push_back({root, Needs(root)});
+      }
+      while (!stack.empty()) {
+        auto& [unit, needs] = stack.back();
+        if (needs.empty()) {
+          order.push_back(unit);
+          stack.pop_back();
+          continue;
+        }
+        const int need = needs.back();
+        needs.pop_back();
+        if (state[need] == 0) {
+          state[need] = 1;
+          stack.push_back({need, Needs(need)});
+        }
+      }
+    }
+    for (const Node* output : outputs_) {
+      if (materialized_.set.contains(output)) result.stored.insert(output);
+    }
+    for (const Node* tensor : materialized_.tensors) {
+      for (const Node* need : materialized_.needs.at(tensor)) {
+        auto found = unit_of_.find(need);
+        if (found != unit_of_.end() && found->second != unit_of_.at(tensor)) {
+          result.stored.insert(need);
+        }
+      }
+    }
+    for (int unit : order) result.units.push_back(units_[unit]);
+    return result;
+  }
+
+  absl::flat_hash_set<const Node*> outputs_;
+  Materialized materialized_;
+  std::vector<Unit> units_;  // merged ones are left empty
+  absl::flat_hash_map<const Node*, int> unit_of_, position_;
+};
+
+// The sites of a unit's tensors, checked. `sites` has one per tensor.
+struct Checked {
+  RangeSet loops;  // of the outputs, in axis order
+  std::vector<RangeSet> outer;
+  absl::flat_hash_map<const Node*, const Site*> site_of;
+};
+
+std::optional<Checked> CheckSites(const Unit& unit, const Lowering& lowering,
+                                  const RangeSet& loops) {
+  Checked checked;
+  checked.loops = loops;
+  for (const Site& site : lowering.sites()) {
+    auto [place, is_new] = checked.site_of.emplace(site.tensor, &site);
+    if (!is_new) return std::nullopt;  // computed at two places
+    const std::optional<RangeSet> ranges = PlainRanges(site.tensor, site.index);
+    if (!ranges) return std::nullopt;
+    if (IsSubset(*ranges, loops)) {
+      checked.outer.push_back(*ranges);
+    } else if (ranges->size() != site.context.size() || !IsSubset(*ranges, site.context)) {
+      return std::nullopt;  // computed again for ranges that it doesn't depend on
+    }
+  }
+  if (checked.site_of.size() != unit.tensors.size()) return std::nullopt;
+  return checked;
+}
+
+// `home`, the index of every element of `shape`, for another shape with the same axes but for those
+// of size 1.
+std::optional<Index> SameRanges(Shape other, Shape shape, const Index& home, const Node* zero) {
+  Index index;
+  size_t next = 0;
+  const auto skip_ones = [&] {
+    while (next < shape.size() && shape[next] == 1) ++next;
+  };
+  for (int64_t dim : other) {
+    if (dim != 1) {
+      skip_ones();
+      if (next == shape.size() || shape[next] != dim) return std::nullopt;
+      index.push_back(home[next++]);
+    } else {
+      index.push_back(zero);
+    }
+  }
+  skip_ones();
+  if (next != shape.size()) return std::nullopt;
+  return index;
+}
+
+// Lowers the unit's tensors, last first: what an earlier one feeds is reached through its users.
+std::optional<RangeSet> LowerTensors(const Unit& unit, Lowering& lowering) {
+  const Node* last = unit.tensors.back();
+  const Index home = lowering.OutputRanges(last->shape);
+  absl::flat_hash_set<const Node*> reached;
+  size_t seen = 0;
+  for (size_t i = unit.tensors.size(); i-- > 0;) {
+    const Node* tensor = unit.tensors[i];
+    if (reached.contains(tensor)) continue;
+    const std::optional<Index> index = SameRanges(tensor->shape, last->shape, home, lowering.Zero());
+    if (!index) return std::nullopt;
+    lowering.Value(tensor, *index);
+    for (; seen < lowering.sites().size(); ++seen) reached.insert(lowering.sites()[seen].tensor);
+  }
+  RangeSet loops;
+  for (const Node* i : home) {
+    if (i->op == Op::kRange) loops.push_back(i);
+  }
+  return loops;
+}
+
+bool Fuser::IsLegal(const Unit& unit) {
+  const absl::flat_hash_set<const Node*> inside(unit.tensors.begin(), unit.tensors.end());
+  const Lowering::Storage anywhere{0, std::vector<int64_t>(64, 1), 1};
+  absl::flat_hash_set<const Node*> buffers(unit.tensors.begin(), unit.tensors.end());
+  for (const Node* tensor : unit.tensors) {
+    for (const Node* need : materialized_.needs.at(tensor)) buffers.insert(need);
+  }
+  if (buffers.size() > kMaxBuffers) return false;
+  Graph graph;
+  Lowering lowering(
+      graph,
+      [&](const Node* tensor) {
+        const bool in_memory = tensor->op == Op::kParam ||
+                               (materialized_.set.contains(tensor) && !inside.contains(tensor));
+        return in_memory ? &anywhere : nullptr;
+      },
+      [&](const Node* tensor) { return inside.contains(tensor); });
+  const std::optional<RangeSet> loops = LowerTensors(unit, lowering);
+  if (!loops) return false;
+  const std::optional<Checked> checked = CheckSites(unit, lowering, *loops);
+  if (!checked || !OrderLoops(*loops, checked->outer)) return false;
+  const int64_t elements = Extent(*loops);
+  for (const Node* tensor : unit.tensors) {
+    if (!materialized_.reduces.contains(tensor)) continue;
+    const RangeSet ranges = *PlainRanges(tensor, checked->site_of.at(tensor)->index);
+    const bool at_every_element = ranges.size() == loops->size() && IsSubset(ranges, *loops);
+    // A contraction keeps its own loops; others may only add to each of its results.
+    if (materialized_.contracts.contains(tensor) && !at_every_element) return false;
+    if (at_every_element || !IsSubset(ranges, *loops) || elements <= kSmallElements) continue;
+    const int64_t inner_bytes = elements / Extent(ranges) * ItemSize(tensor->dtype);
+    if (inner_bytes > kMaxInnerBytes) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Fusion Fuse(absl::Span<const Node* const> outputs) { return Fuser(outputs).Run(); }
+
+std::unique_ptr<LoweredUnit> LowerUnit(const Unit& unit, const Lowering::StorageOf& storage_of) {
+  auto result = std::make_unique<LoweredUnit>();
+  const absl::flat_hash_set<const Node*> inside(unit.tensors.begin(), unit.tensors.end());
+  Lowering lowering(
+      result->graph,
+      [&](const Node* tensor) { return inside.contains(tensor) ? nullptr : storage_of(tensor); },
+      [&](const Node* tensor) { return inside.contains(tensor); });
+  const std::optional<RangeSet> loops = LowerTensors(unit, lowering);
+  if (!loops) return nullptr;
+  const std::optional<Checked> checked = CheckSites(unit, lowering, *loops);
+  if (!checked) return nullptr;
+  const std::optional<RangeSet> order = OrderLoops(*loops, checked->outer);
+  if (!order) return nullptr;
+  result->loops = *order;
+  for (const Node* tensor : unit.tensors) {
+    const Site& site = *checked->site_of.at(tensor);
+    result->outputs.push_back({tensor, site.index, site.value});
+  }
+  result->accesses = lowering.accesses();
+  return result;
+}
+
+std::vector<int64_t> RowMajorStrides(Shape shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+}  // namespace tensord

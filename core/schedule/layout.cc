@@ -1,0 +1,136 @@
+#include "core/schedule/layout.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/ir/affine.h"
+
+namespace tensord {
+namespace {
+
+// Lanes that a vector axis should fill; wider vectors are several of these.
+constexpr int64_t kLanes = 16;
+
+void Visit(const Node* root, absl::flat_hash_set<const Node*>& seen,
+           const std::function<void(const Node*)>& visit) {
+  if (!seen.insert(root).second) return;
+  visit(root);
+  for (const Node* src : root->src) Visit(src, seen, visit);
+}
+
+const Node* FindProduct(const LoweredUnit& unit) {
+  const Node* found = nullptr;
+  absl::flat_hash_set<const Node*> seen;
+  for (const LoweredUnit::Output& output : unit.outputs) {
+    Visit(output.value, seen, [&](const Node* node) {
+      if (node->op != Op::kFold || node->reduce_kind() != ReduceKind::kAdd) return;
+      const Node* body = node->src[0];
+      if (body->op == Op::kWhere) body = body->src[1];
+      if (body->op == Op::kMul && IsFloat(body->dtype)) found = body;
+    });
+  }
+  return found;
+}
+
+struct Use {
+  const Access* access;
+  std::optional<int64_t> axis;  // that moves by one with the range; none if it is not that simple
+};
+
+// How the tensors under `factor` are read along `range`; empty if none depends on it.
+std::vector<Use> UsesOf(const LoweredUnit& unit, const Node* factor, const Node* range) {
+  absl::flat_hash_set<const Node*> below;
+  Visit(factor, below, [](const Node*) {});
+  std::vector<Use> uses;
+  for (const Access& access : unit.accesses) {
+    if (!below.contains(access.load)) continue;
+    Use use{&access, std::nullopt};
+    int axes = 0;
+    bool simple = true;
+    for (size_t axis = 0; axis < access.index.size(); ++axis) {
+      absl::flat_hash_set<const Node*> parts;
+      Visit(access.index[axis], parts, [](const Node*) {});
+      if (!parts.contains(range)) continue;
+      ++axes;
+      const Affine affine = ToAffine(access.index[axis]);
+      simple &= affine.CoefficientOf(range) == 1;
+      use.axis = static_cast<int64_t>(axis);
+    }
+    if (axes == 0) continue;
+    if (axes != 1 || !simple) use.axis = std::nullopt;
+    uses.push_back(use);
+  }
+  return uses;
+}
+
+// How much of a vector an axis of this size fills.
+double Fill(int64_t size) {
+  if (size >= kLanes) return static_cast<double>(size / kLanes * kLanes) / size;
+  return static_cast<double>(size) / (2 * kLanes);
+}
+
+}  // namespace
+
+std::vector<LayoutVote> VotesOf(const LoweredUnit& unit) {
+  const Node* product = FindProduct(unit);
+  if (product == nullptr) return {};
+  double work = 1;
+  absl::flat_hash_set<const Node*> below;
+  Visit(product, below, [&](const Node* node) {
+    if (node->op == Op::kRange) work *= static_cast<double>(node->range_size());
+  });
+
+  double best_score = 0;
+  const Node* best_range = nullptr;
+  std::vector<LayoutVote> votes;
+  for (const Node* range : unit.loops) {
+    const std::vector<Use> uses[2] = {UsesOf(unit, product->src[0], range),
+                                      UsesOf(unit, product->src[1], range)};
+    if (uses[0].empty() == uses[1].empty()) continue;
+    const std::vector<Use>& own = uses[0].empty() ? uses[1] : uses[0];
+    if (!std::all_of(own.begin(), own.end(), [](const Use& use) { return use.axis.has_value(); })) {
+      continue;
+    }
+    double score = Fill(range->range_size());
+    bool contiguous = true;
+    double elements = 0;
+    for (const Use& use : own) {
+      contiguous &= *use.axis == use.access->tensor->rank() - 1;
+      elements += static_cast<double>(NumElements(use.access->tensor->shape));
+    }
+    if (contiguous) score += 0.2;
+    // Smaller factors are cheaper to bring into order.
+    score -= 0.1 * std::min(1.0, elements * 64 / work);
+    if (score <= best_score) continue;
+    best_score = score;
+    best_range = range;
+    votes.clear();
+    for (const Use& use : own) votes.push_back({use.access->tensor, *use.axis, work});
+  }
+  if (best_range == nullptr) return {};
+  for (const LoweredUnit::Output& output : unit.outputs) {
+    for (size_t axis = 0; axis < output.index.size(); ++axis) {
+      if (output.index[axis] == best_range) {
+        votes.push_back({output.tensor, static_cast<int64_t>(axis), work / 4});
+      }
+    }
+  }
+  return votes;
+}
+
+std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  if (!shape.empty()) {
+    strides[axis] = 1;
+    stride = shape[axis];
+  }
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (static_cast<int64_t>(i) == axis) continue;
+    strides[i] = stride;
+    stride *= shape[i];
+  }
+  return strides;
+}
+
+}  // namespace tensord

@@ -1,0 +1,28 @@
+// Layout: the order in which the axes of a materialised tensor lie in memory. Contractions want one
+// axis of one factor, and the same axis of the result, to be the innermost, so that vectors of it can
+// be loaded and stored; each votes with its work. Inputs can't change: a contraction that reads an
+// input over and over gets a packed copy of it.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <optional>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/schedule/fuse.h"
+
+namespace tensord {
+
+// What one contraction wants.
+struct LayoutVote {
+  const Node* tensor;
+  int64_t axis;   // to be innermost
+  double weight;  // multiplications
+};
+std::vector<LayoutVote> VotesOf(const LoweredUnit& unit);
+
+// Strides with `axis` innermost and the other axes in their order.
+std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis);
+
+}  // namespace tensord

@@ -1,0 +1,264 @@
+#include "core/schedule/lower.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/ir/eval.h"
+
+namespace tensord {
+
+namespace {
+
+std::vector<const Node*> RangesOf(const Index& index) {
+  std::vector<const Node*> ranges;
+  for (const Node* i : index) {
+    if (i->op == Op::kRange) ranges.push_back(i);
+  }
+  return ranges;
+}
+
+}  // namespace
+
+Lowering::Lowering(Graph& graph, StorageOf storage_of, IsSite is_site)
+    : graph_(graph), storage_of_(std::move(storage_of)), is_site_(std::move(is_site)) {}
+
+const Node* Lowering::Range(int64_t size, RangeKind kind) {
+  return size == 1 ? graph_.Index(0) : graph_.Range(next_range_++, size, kind);
+}
+
+Index Lowering::OutputRanges(Shape shape) {
+  Index index;
+  for (int64_t dim : shape) index.push_back(Range(dim, RangeKind::kLoop));
+  return index;
+}
+
+const Node* Lowering::Flatten(const Index& index, const std::vector<int64_t>& strides) {
+  const Node* flat = graph_.Index(0);
+  for (size_t i = 0; i < index.size(); ++i) {
+    flat = graph_.Make(Op::kAdd,
+                       {flat, graph_.Make(Op::kMul, {index[i], graph_.Index(strides[i])})});
+  }
+  return flat;
+}
+
+const Node* Lowering::And(const Node* a, const Node* b) {
+  return a == nullptr ? b : graph_.Make(Op::kAnd, {a, b});
+}
+
+const Node* Lowering::InBounds(const Node* index, int64_t size) {
+  const Node* below = graph_.Make(Op::kCmpLt, {index, graph_.Index(size)});
+  const Node* above = graph_.Make(Op::kCmpLt, {graph_.Index(-1), index});
+  return graph_.Make(Op::kAnd, {above, below});
+}
+
+const Node* Lowering::Value(const Node* tensor, const Index& index) {
+  return Lower(tensor, index, nullptr);
+}
+
+const Node* Lowering::Lower(const Node* tensor, const Index& index, const Node* gate) {
+  if (gate != nullptr && gate->IsConst() && gate->Int() == 1) gate = nullptr;
+  Key key{tensor, gate, index};
+  if (auto found = memo_.find(key); found != memo_.end()) return found->second;
+  const Node* value =
+      is_site_(tensor) ? LowerSite(tensor, index, gate) : LowerNew(tensor, index, gate);
+  memo_.emplace(std::move(key), value);
+  return value;
+}
+
+const Node* Lowering::LowerSite(const Node* tensor, const Index& index, const Node* gate) {
+  const std::vector<const Node*> context = context_;
+  const bool inside_fold = inside_fold_;
+  context_ = RangesOf(index);
+  inside_fold_ = false;
+  const Node* value = LowerNew(tensor, index, gate);
+  context_ = context;
+  inside_fold_ = inside_fold;
+  sites_.push_back({tensor, index, context, inside_fold, value});
+  return value;
+}
+
+const Node* Lowering::LowerNew(const Node* tensor, const Index& index, const Node* gate) {
+  if (const Storage* storage = storage_of_(tensor)) return Load(tensor, *storage, index, gate);
+  switch (tensor->op) {
+    case Op::kConst:
+      return graph_.Intern({.op = Op::kConst, .ints = tensor->ints, .dtype = tensor->dtype});
+    case Op::kVariable:
+      return graph_.Variable(tensor->text, tensor->ints[0], tensor->ints[1], tensor->dtype);
+    case Op::kIota:
+      return graph_.Cast(index[0], tensor->dtype);
+    case Op::kReduce:
+      return LowerReduce(tensor, index, gate);
+    case Op::kGather:
+      return LowerGather(tensor, index, gate);
+    case Op::kContiguous:
+    case Op::kDetach:
+      return Lower(tensor->src[0], index, gate);
+    default:
+      break;
+  }
+  if (In(tensor->op, MovementOps())) return LowerMovement(tensor, index, gate);
+  TD_CHECK(In(tensor->op, ElementwiseOps()), Name(tensor->op));
+  std::vector<const Node*> src;
+  for (const Node* operand : tensor->src) src.push_back(Lower(operand, index, gate));
+  return graph_.Make({.op = tensor->op, .src = src, .dtype = tensor->dtype});
+}
+
+const Node* Lowering::Guarded(const Node* source, const Index& index, const Node* inside,
+                              const Node* gate) {
+  if (inside->IsConst() && inside->Int() == 1) return Lower(source, index, gate);
+  const Node* zero = graph_.Value(source->dtype, 0);
+  if (inside->IsConst()) return zero;
+  const Node* both = And(gate, inside);
+  if (both->IsConst() && both->Int() == 0) return zero;
+  const Node* value = Lower(source, index, both);
+  // A gated Load gives 0 where its gate is false.
+  if (value->op == Op::kLoad && value->src.size() == 3 && value->src[2] == both) return value;
+  return graph_.Make(Op::kWhere, {inside, value, zero});
+}
+
+const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, const Node* gate) {
+  const Node* source = tensor->src[0];
+  const absl::Span<const int64_t> ints = tensor->ints;
+  Index in = index;
+  const auto offset = [&](const Node* i, int64_t by) {
+    return graph_.Make(Op::kAdd, {i, graph_.Index(by)});
+  };
+  switch (tensor->op) {
+    case Op::kReshape: {
+      int64_t stride = 1;
+      const Node* flat = graph_.Index(0);
+      for (size_t i = tensor->shape.size(); i-- > 0;) {
+        flat = graph_.Make(Op::kAdd,
+                           {flat, graph_.Make(Op::kMul, {index[i], graph_.Index(stride)})});
+        stride *= tensor->shape[i];
+      }
+      in.assign(source->shape.size(), nullptr);
+      for (size_t i = source->shape.size(); i-- > 0;) {
+        const Node* dim = graph_.Index(std::max<int64_t>(source->shape[i], 1));
+        in[i] = i == 0 && gate == nullptr ? flat : graph_.Make(Op::kFloorMod, {flat, dim});
+        flat = graph_.Make(Op::kFloorDiv, {flat, dim});
+      }
+      return Lower(source, in, gate);
+    }
+    case Op::kExpand:
+      for (size_t i = 0; i < in.size(); ++i) {
+        if (source->shape[i] == 1) in[i] = graph_.Index(0);
+      }
+      return Lower(source, in, gate);
+    case Op::kPermute:
+      for (size_t i = 0; i < in.size(); ++i) in[ints[i]] = index[i];
+      return Lower(source, in, gate);
+    case Op::kShrink:
+      for (size_t i = 0; i < in.size(); ++i) in[i] = offset(index[i], ints[2 * i]);
+      return Lower(source, in, gate);
+    case Op::kFlip:
+      for (int64_t axis : ints) {
+        in[axis] = graph_.Make(Op::kSub, {graph_.Index(tensor->shape[axis] - 1), index[axis]});
+      }
+      return Lower(source, in, gate);
+    case Op::kPad: {
+      const Node* inside = graph_.Bool(true);
+      for (size_t i = 0; i < in.size(); ++i) {
+        if (ints[2 * i] == 0 && ints[2 * i + 1] == 0) continue;
+        in[i] = offset(index[i], -ints[2 * i]);
+        inside = graph_.Make(Op::kAnd, {inside, InBounds(in[i], source->shape[i])});
+      }
+      return Guarded(source, in, inside, gate);
+    }
+    case Op::kSlide: {
+      const int64_t axis = ints[0], along = ints[1], stride = ints[2], dilation = ints[3];
+      in[axis] =
+          graph_.Make(Op::kAdd, {graph_.Make(Op::kMul, {index[axis], graph_.Index(stride)}),
+                                 graph_.Make(Op::kMul, {index[along], graph_.Index(dilation)})});
+      return Lower(source, in, gate);
+    }
+    case Op::kUnslide: {
+      const int64_t axis = ints[0], along = ints[1], stride = ints[2], dilation = ints[3];
+      const Node* position = graph_.Make(
+          Op::kSub, {index[axis], graph_.Make(Op::kMul, {index[along], graph_.Index(dilation)})});
+      const Node* step = graph_.Index(stride);
+      in[axis] = graph_.Make(Op::kFloorDiv, {position, step});
+      const Node* inside = InBounds(in[axis], source->shape[axis]);
+      inside = graph_.Make(
+          Op::kAnd, {inside, graph_.Make(Op::kCmpEq, {graph_.Make(Op::kFloorMod, {position, step}),
+                                                      graph_.Index(0)})});
+      return Guarded(source, in, inside, gate);
+    }
+    default:
+      TD_CHECK(false, Name(tensor->op));
+  }
+}
+
+const Node* Lowering::LowerReduce(const Node* tensor, const Index& index, const Node* gate) {
+  const Node* source = tensor->src[0];
+  const ReduceKind kind = tensor->reduce_kind();
+  Index in = index;
+  std::vector<const Node*> ranges;
+  for (int64_t axis : tensor->reduce_axes()) {
+    if (source->shape[axis] == 0) {
+      return graph_.Intern({.op = Op::kConst,
+                            .ints = {ReduceIdentity(kind, tensor->dtype).attribute()},
+                            .dtype = tensor->dtype});
+    }
+    in[axis] = Range(source->shape[axis], RangeKind::kReduce);
+    if (!in[axis]->IsConst()) ranges.push_back(in[axis]);
+  }
+  if (ranges.empty()) return Lower(source, in, gate);
+  const size_t outer = context_.size();
+  const bool inside_fold = inside_fold_;
+  context_.insert(context_.end(), ranges.begin(), ranges.end());
+  inside_fold_ = true;
+  const Node* body = Lower(source, in, gate);
+  context_.resize(outer);
+  inside_fold_ = inside_fold;
+  return Fold(kind, body, ranges);
+}
+
+const Node* Lowering::Fold(ReduceKind kind, const Node* body, std::vector<const Node*> ranges) {
+  // A sum of sums is one sum; a guard around the inner sum can guard its terms instead.
+  const Node* inner = body;
+  const Node* guard = nullptr;
+  if (kind == ReduceKind::kAdd && body->op == Op::kWhere && body->src[2]->IsConst() &&
+      body->src[2]->ints[0] == 0) {
+    guard = body->src[0];
+    inner = body->src[1];
+  }
+  if (inner->op == Op::kFold && inner->reduce_kind() == kind) {
+    ranges.insert(ranges.end(), inner->src.begin() + 1, inner->src.end());
+    body = inner->src[0];
+    if (guard != nullptr) {
+      const Node* zero = graph_.Value(body->dtype, 0);
+      if (body->op == Op::kWhere && body->src[2] == zero) {
+        guard = And(guard, body->src[0]);
+        body = body->src[1];
+      }
+      body = graph_.Make(Op::kWhere, {guard, body, zero});
+    }
+  }
+  std::vector<const Node*> src = {body};
+  src.insert(src.end(), ranges.begin(), ranges.end());
+  return graph_.Make(Op::kFold, src, {static_cast<int64_t>(kind)});
+}
+
+const Node* Lowering::LowerGather(const Node* tensor, const Index& index, const Node* gate) {
+  const Node* source = tensor->src[0];
+  const Node* rows = tensor->src[1];
+  const Index where(index.begin(), index.begin() + rows->rank());
+  const Node* row = graph_.Cast(Lower(rows, where, gate), DType::kIndex);
+  Index in = {row};
+  in.insert(in.end(), index.begin() + rows->rank(), index.end());
+  return Guarded(source, in, InBounds(row, source->shape[0]), gate);
+}
+
+const Node* Lowering::Load(const Node* tensor, const Storage& storage, const Index& index,
+                           const Node* gate) {
+  const Node* param = graph_.Param(storage.slot, tensor->dtype, {storage.elements});
+  const Node* offset = Flatten(index, storage.strides);
+  std::vector<const Node*> src = {param, offset};
+  if (gate != nullptr) src.push_back(gate);
+  const Node* load = graph_.Make(Op::kLoad, src, {});
+  accesses_.push_back({tensor, index, load});
+  return load;
+}
+
+}  // namespace tensord

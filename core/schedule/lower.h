@@ -1,0 +1,105 @@
+// Lowering: the value of a tensor-level node at an index, as kernel-level nodes.
+//
+// Movement ops become index arithmetic, reductions become Folds over fresh Ranges, and a tensor that
+// lives in memory becomes a Load. Nothing is materialised here: the caller says for each tensor
+// whether it is read from memory, and lowers one kernel's outputs with one Lowering, so that what
+// they share is computed once. The recursion is as deep as the expressions between tensors in
+// memory, which the fusion pass bounds.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace tensord {
+
+using Index = std::vector<const Node*>;  // one node of dtype index per axis
+
+// One read of a tensor in memory.
+struct Access {
+  const Node* tensor;
+  Index index;
+  const Node* load;
+};
+
+// One place where a tensor of special interest is computed inside a kernel.
+struct Site {
+  const Node* tensor;
+  Index index;
+  std::vector<const Node*> context;  // ranges it may depend on: those of the site around it and of
+                                     // the Folds in between
+  bool inside_fold;
+  const Node* value;                 // kernel level
+};
+
+class Lowering {
+ public:
+  struct Storage {
+    int64_t slot;                  // Param of the kernel
+    std::vector<int64_t> strides;  // per axis, in elements
+    int64_t elements;
+  };
+  // Where `tensor` is read from, or null if it is to be computed here.
+  using StorageOf = std::function<const Storage*(const Node* tensor)>;
+  // Whether the places where `tensor` is computed are to be recorded as sites.
+  using IsSite = std::function<bool(const Node* tensor)>;
+
+  Lowering(Graph& graph, StorageOf storage_of, IsSite is_site);
+
+  // The value of `tensor` at `index`.
+  const Node* Value(const Node* tensor, const Index& index);
+  // A Range for every axis longer than 1; constant 0 for the others.
+  Index OutputRanges(Shape shape);
+  const Node* Zero() { return graph_.Index(0); }
+  // Offset of an element in its storage.
+  const Node* Flatten(const Index& index, const std::vector<int64_t>& strides);
+
+  const std::vector<Access>& accesses() const { return accesses_; }
+  const std::vector<Site>& sites() const { return sites_; }
+
+ private:
+  struct Key {
+    const Node* tensor;
+    const Node* gate;
+    Index index;
+    bool operator==(const Key&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& key) {
+      return H::combine(std::move(h), key.tensor, key.gate, key.index);
+    }
+  };
+
+  // `gate` says where the value matters; null: everywhere. Elsewhere it may be anything, but
+  // nothing outside of a tensor may be read.
+  const Node* Lower(const Node* tensor, const Index& index, const Node* gate);
+  const Node* LowerNew(const Node* tensor, const Index& index, const Node* gate);
+  const Node* LowerMovement(const Node* tensor, const Index& index, const Node* gate);
+  const Node* LowerSite(const Node* tensor, const Index& index, const Node* gate);
+  const Node* LowerReduce(const Node* tensor, const Index& index, const Node* gate);
+  const Node* Fold(ReduceKind kind, const Node* body, std::vector<const Node*> ranges);
+  const Node* LowerGather(const Node* tensor, const Index& index, const Node* gate);
+  const Node* Load(const Node* tensor, const Storage& storage, const Index& index,
+                   const Node* gate);
+  // 0 where `inside` is false, the source's value elsewhere.
+  const Node* Guarded(const Node* source, const Index& index, const Node* inside, const Node* gate);
+
+  const Node* InBounds(const Node* index, int64_t size);
+  const Node* And(const Node* a, const Node* b);
+  const Node* Range(int64_t size, RangeKind kind);
+
+  Graph& graph_;
+  StorageOf storage_of_;
+  IsSite is_site_;
+  int64_t next_range_ = 0;
+  std::vector<const Node*> context_;  // of the site being lowered
+  bool inside_fold_ = false;
+  std::vector<Access> accesses_;
+  std::vector<Site> sites_;
+  absl::flat_hash_map<Key, const Node*> memo_;
+};
+
+}  // namespace tensord

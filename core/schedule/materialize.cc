@@ -1,0 +1,204 @@
+#include "core/schedule/materialize.h"
+
+#include <algorithm>
+
+#include "core/schedule/fuse.h"
+
+namespace tensord {
+namespace {
+
+// An expression between materialised tensors is at most this deep, so that passes may recurse.
+constexpr int kMaxDepth = 400;
+// An elementwise expression with more work than this is not computed twice.
+constexpr int kMaxRecomputeCost = 32;
+// A factor of a contraction that is read this often is worth a buffer.
+constexpr int64_t kOperandReuse = 4;
+
+using Consumers = absl::flat_hash_map<const Node*, std::vector<const Node*>>;
+
+// Movement ops through which each element of the source is read once at most.
+bool IsOneToOne(Op op) { return In(op, MovementOps()) && op != Op::kExpand && op != Op::kSlide; }
+
+bool IsSum(const Node* node) {
+  return node->op == Op::kReduce && node->reduce_kind() == ReduceKind::kAdd;
+}
+
+// A reshape that only adds or drops axes of size 1.
+bool KeepsAxes(const Node* node) {
+  if (node->op == Op::kPermute) return true;
+  if (node->op != Op::kReshape) return false;
+  std::vector<int64_t> a, b;
+  for (int64_t dim : node->src[0]->shape) {
+    if (dim != 1) a.push_back(dim);
+  }
+  for (int64_t dim : node->shape) {
+    if (dim != 1) b.push_back(dim);
+  }
+  return a == b;
+}
+
+// True for a sum that a later sum takes in: sum of (a movement of) a sum.
+bool IsAbsorbed(const Node* reduce, const Consumers& consumers) {
+  if (!IsSum(reduce)) return false;
+  const Node* node = reduce;
+  while (true) {
+    const std::vector<const Node*>& users = consumers.at(node);
+    if (users.size() != 1) return false;
+    node = users[0];
+    if (IsSum(node)) return true;
+    if (!IsOneToOne(node->op)) return false;
+  }
+}
+
+// The last tensor that only `reduce` and elementwise work on it lead to: storing that one instead
+// makes the work an epilogue of the reduction.
+const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
+                                const absl::flat_hash_set<const Node*>& outputs) {
+  const Node* best = reduce;
+  const Node* node = reduce;
+  while (!outputs.contains(node)) {
+    const std::vector<const Node*>& users = consumers.at(node);
+    if (users.size() != 1) break;
+    const Node* user = users[0];
+    if (In(user->op, ElementwiseOps())) {
+      best = user;
+    } else if (!KeepsAxes(user)) {
+      break;
+    }
+    node = user;
+  }
+  return best;
+}
+
+// Through movement to what is moved; tells whether an element may be read several times.
+const Node* Base(const Node* node, bool* repeats) {
+  *repeats = false;
+  while (In(node->op, MovementOps())) {
+    if (node->op == Op::kExpand || node->op == Op::kSlide) *repeats = true;
+    node = node->src[0];
+  }
+  return node;
+}
+
+// The product that a contraction sums, or null.
+const Node* ProductOf(const Node* reduce) {
+  if (!IsSum(reduce)) return nullptr;
+  const Node* node = reduce->src[0];
+  while (IsOneToOne(node->op) || IsSum(node)) node = node->src[0];
+  if (node->op != Op::kMul || !IsFloat(node->dtype)) return nullptr;
+  for (const Node* factor : node->src) {
+    bool repeats;
+    if (Base(factor, &repeats)->IsConst() || !repeats) return nullptr;
+  }
+  return node;
+}
+
+bool IsLeaf(const Node* node) {
+  return node->op == Op::kParam || node->op == Op::kConst || node->op == Op::kVariable ||
+         node->op == Op::kIota;
+}
+
+// What a contraction reads over and over: materialised, with the zeros of a Pad, unless it is in
+// memory anyhow.
+void AddOperands(const Node* product, absl::flat_hash_set<const Node*>& chosen) {
+  for (const Node* factor : product->src) {
+    const Node* node = factor;
+    while (In(node->op, MovementOps()) && node->op != Op::kPad) node = node->src[0];
+    if (IsLeaf(node)) continue;
+    if (NumElements(product->shape) >= kOperandReuse * NumElements(node->shape)) {
+      chosen.insert(node);
+    }
+  }
+}
+
+int Cost(const Node* node) {
+  switch (node->op) {
+    case Op::kExp:
+    case Op::kLog:
+    case Op::kSin:
+      return 12;
+    case Op::kDiv:
+    case Op::kSqrt:
+    case Op::kFloorDiv:
+    case Op::kFloorMod:
+    case Op::kTruncDiv:
+    case Op::kTruncMod:
+      return 4;
+    default:
+      return In(node->op, ElementwiseOps()) ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+bool IsContraction(const Node* reduce) { return ProductOf(reduce) != nullptr; }
+
+Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
+  const std::vector<const Node*> order = TopologicalOrder(outputs);
+  const absl::flat_hash_set<const Node*> output_set(outputs.begin(), outputs.end());
+  Consumers consumers;
+  for (const Node* node : order) {
+    consumers[node];
+    for (const Node* src : node->src) {
+      std::vector<const Node*>& users = consumers[src];
+      if (std::find(users.begin(), users.end(), node) == users.end()) users.push_back(node);
+    }
+  }
+
+  absl::flat_hash_set<const Node*> chosen;
+  for (const Node* node : order) {
+    if (node->op == Op::kContiguous) chosen.insert(node);
+    if (node->op != Op::kReduce) continue;
+    if (output_set.contains(node) || !IsAbsorbed(node, consumers)) {
+      chosen.insert(SinkPastElementwise(node, consumers, output_set));
+      if (const Node* product = ProductOf(node)) AddOperands(product, chosen);
+    }
+  }
+
+  Materialized result;
+  absl::flat_hash_map<const Node*, int> cost, depth;
+  for (const Node* node : order) {
+    int sum = Cost(node), deepest = 0;
+    for (const Node* src : node->src) {
+      sum += cost[src];
+      deepest = std::max(deepest, depth[src]);
+    }
+    const bool dear = sum > kMaxRecomputeCost && consumers[node].size() > 1 &&
+                      In(node->op, ElementwiseOps());
+    const bool is_param = node->op == Op::kParam;
+    if (!is_param && (output_set.contains(node) || chosen.contains(node) || dear ||
+                      deepest >= kMaxDepth)) {
+      result.set.insert(node);
+      result.tensors.push_back(node);
+      cost[node] = depth[node] = 0;
+    } else {
+      cost[node] = std::min(sum, 1 << 20);
+      depth[node] = is_param ? 0 : deepest + 1;
+    }
+  }
+
+  for (const Node* tensor : result.tensors) {
+    std::vector<const Node*>& needs = result.needs[tensor];
+    absl::flat_hash_set<const Node*> seen = {tensor};
+    std::vector<const Node*> stack = {tensor};
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      if (node->op == Op::kReduce) {
+        result.reduces.insert(tensor);
+        if (IsContraction(node)) result.contracts.insert(tensor);
+      }
+      for (const Node* src : node->src) {
+        if (!seen.insert(src).second) continue;
+        if (src->op == Op::kParam || result.set.contains(src)) {
+          needs.push_back(src);
+        } else {
+          stack.push_back(src);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace tensord

@@ -1,0 +1,443 @@
+#include "core/schedule/schedule.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/check.h"
+#include "core/base/status.h"
+#include "core/rules/simplify.h"
+#include "core/schedule/fuse.h"
+#include "core/schedule/layout.h"
+#include "core/schedule/memory.h"
+
+namespace tensord {
+namespace {
+
+constexpr uint64_t kScratchAlignment = 256;
+// A contraction that reads an input this often gets a copy of it in the order it likes.
+constexpr double kPackReuse = 16;
+
+class Scheduler {
+ public:
+  explicit Scheduler(const Program& program) : program_(program) {}
+
+  absl::StatusOr<Schedule> Run() {
+    TD_RETURN_IF_ERROR(PrepareOutputs());
+    std::vector<const Node*> values;
+    for (const OutputValue& output : outputs_) {
+      if (NumElements(output.value->shape) > 0) values.push_back(output.value);
+    }
+    fusion_ = Fuse(values);
+    ChooseLayouts();
+    MakeBuffers();
+    for (size_t i = 0; i < fusion_.units.size(); ++i) {
+      TD_RETURN_IF_ERROR(LowerToKernel(static_cast<int>(i)));
+    }
+    OrderSteps();
+    PlaceTemporaries();
+    return std::move(schedule_);
+  }
+
+ private:
+  struct OutputValue {
+    const Node* value;
+    int64_t overwrites;
+  };
+  // How one unit reads an input: from a packed copy.
+  using Packed = absl::flat_hash_map<const Node*, const Node*>;
+  struct Loads {
+    const Node* tensor;
+    bool at_store_index;  // each element is read only where it is stored
+  };
+
+  absl::Status PrepareOutputs();
+  void ChooseLayouts();
+  void MakeBuffers();
+  int AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor);
+  int BufferOf(const Node* tensor);
+  absl::Status LowerToKernel(int unit);
+  void OrderSteps();
+  bool CanRunBefore(int first, int second) const;
+  void PlaceTemporaries();
+  const std::vector<int64_t>& StridesOf(const Node* tensor);
+
+  const Program& program_;
+  Graph graph_;
+  std::vector<OutputValue> outputs_;
+  std::vector<const Node*> params_;  // by slot; null if unused
+  Fusion fusion_;
+  absl::flat_hash_map<const Node*, int64_t> innermost_;
+  absl::flat_hash_map<const Node*, std::vector<int64_t>> strides_;
+  std::vector<Packed> packed_;  // by unit
+  absl::flat_hash_map<const Node*, int> buffer_of_;
+  // Where outputs are stored besides: tensor -> buffers.
+  absl::flat_hash_map<const Node*, std::vector<int>> also_;
+  std::vector<Schedule::Step> steps_;               // by unit
+  std::vector<std::vector<int>> before_;            // by unit: units that run earlier
+  std::vector<absl::flat_hash_set<const Node*>> elsewhere_;  // by unit: inputs read at other
+                                                             // indices than they could be stored at
+  absl::flat_hash_map<std::string, int> kernel_of_;
+  Schedule schedule_;
+};
+
+// The program's values, simplified, in a graph of our own. An output that would be no kernel's result
+// (an input, a movement of one) is made contiguous, so that a kernel copies it.
+absl::Status Scheduler::PrepareOutputs() {
+  std::vector<const Node*> roots;
+  for (const Program::Output& output : program_.outputs) roots.push_back(output.value);
+  TD_ASSIGN_OR_RETURN(const std::vector<const Node*> copies,
+                      SimplifyForSchedule(graph_, CopyTo(graph_, roots)));
+  params_.assign(program_.inputs.size(), nullptr);
+  for (const Node* node : TopologicalOrder(copies)) {
+    if (node->op == Op::kParam) params_[node->slot()] = node;
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const Node* value = copies[i];
+    if (value->op == Op::kParam) value = graph_.Intern({.op = Op::kContiguous, .src = {value}});
+    outputs_.push_back({value, program_.outputs[i].overwrites});
+  }
+  return absl::OkStatus();
+}
+
+void Scheduler::ChooseLayouts() {
+  absl::flat_hash_set<const Node*> fixed;
+  for (const OutputValue& output : outputs_) fixed.insert(output.value);
+  const std::vector<int64_t> ones(64, 1);
+  const Lowering::Storage anywhere{0, ones, 1};
+  const auto in_memory = [&](const Node* tensor) {
+    return tensor->op == Op::kParam || fusion_.stored.contains(tensor) ? &anywhere : nullptr;
+  };
+  absl::flat_hash_map<const Node*, std::map<int64_t, double>> votes;
+  struct Want {
+    size_t unit;
+    LayoutVote vote;
+  };
+  std::vector<Want> wants;
+  for (size_t i = 0; i < fusion_.units.size(); ++i) {
+    bool contracts = false;
+    std::unique_ptr<LoweredUnit> lowered;
+    for (const Node* tensor : fusion_.units[i].tensors) {
+      contracts |= (tensor->below_ops & OpBit(Op::kReduce)) != 0;
+    }
+    if (!contracts) continue;
+    lowered = LowerUnit(fusion_.units[i], in_memory);
+    TD_CHECK(lowered != nullptr, "a unit that fused does not lower");
+    for (const LayoutVote& vote : VotesOf(*lowered)) {
+      votes[vote.tensor][vote.axis] += vote.weight;
+      wants.push_back({i, vote});
+    }
+  }
+  for (const auto& [tensor, axes] : votes) {
+    if (tensor->op == Op::kParam || fixed.contains(tensor)) continue;
+    auto best = std::max_element(axes.begin(), axes.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+    innermost_[tensor] = best->first;
+  }
+
+  // What can't be laid out as a contraction wants is packed for it, if it is read often enough.
+  packed_.resize(fusion_.units.size());
+  std::map<std::pair<const Node*, int64_t>, const Node*> copies;
+  std::vector<Unit> units;
+  std::vector<Packed> packed;
+  for (size_t i = 0; i < fusion_.units.size(); ++i) {
+    Packed redirect;
+    for (const Want& want : wants) {
+      const Node* tensor = want.vote.tensor;
+      if (want.unit != i || NumElements(tensor->shape) == 0) continue;
+      const bool is_output_of_unit =
+          std::find(fusion_.units[i].tensors.begin(), fusion_.units[i].tensors.end(), tensor) !=
+          fusion_.units[i].tensors.end();
+      if (is_output_of_unit) continue;
+      auto chosen = innermost_.find(tensor);
+      const int64_t has = chosen == innermost_.end() ? tensor->rank() - 1 : chosen->second;
+      if (has == want.vote.axis) continue;
+      if (StridesWithInnermost(tensor->shape, has) ==
+          StridesWithInnermost(tensor->shape, want.vote.axis)) {
+        continue;
+      }
+      if (want.vote.weight < kPackReuse * NumElements(tensor->shape)) continue;
+      const Node*& copy = copies[{tensor, want.vote.axis}];
+      if (copy == nullptr) {
+        // A value of its own for each order: the axis is in the attribute of a permutation and back.
+        std::vector<int64_t> forth, back(tensor->rank());
+        for (int64_t axis = 0; axis < tensor->rank(); ++axis) {
+          if (axis != want.vote.axis) forth.push_back(axis);
+        }
+        forth.push_back(want.vote.axis);
+        for (int64_t axis = 0; axis < tensor->rank(); ++axis) back[forth[axis]] = axis;
+        const Node* permuted =
+            graph_.Intern({.op = Op::kPermute, .src = {tensor}, .ints = forth});
+        copy = graph_.Intern(
+            {.op = Op::kContiguous,
+             .src = {graph_.Intern({.op = Op::kPermute, .src = {permuted}, .ints = back})}});
+        innermost_[copy] = want.vote.axis;
+        fusion_.stored.insert(copy);
+        units.push_back({{copy}});
+        packed.push_back({});
+      }
+      redirect[tensor] = copy;
+    }
+    units.push_back(fusion_.units[i]);
+    packed.push_back(std::move(redirect));
+  }
+  fusion_.units = std::move(units);
+  packed_ = std::move(packed);
+}
+
+const std::vector<int64_t>& Scheduler::StridesOf(const Node* tensor) {
+  auto [place, is_new] = strides_.try_emplace(tensor);
+  if (is_new) {
+    auto chosen = innermost_.find(tensor);
+    place->second = StridesWithInnermost(
+        tensor->shape, chosen == innermost_.end() ? tensor->rank() - 1 : chosen->second);
+  }
+  return place->second;
+}
+
+int Scheduler::AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor) {
+  schedule_.buffers.push_back({kind, index, tensor->dtype, NumElements(tensor->shape)});
+  return static_cast<int>(schedule_.buffers.size()) - 1;
+}
+
+// Inputs come first, so that slot and buffer are one number.
+void Scheduler::MakeBuffers() {
+  for (size_t slot = 0; slot < program_.inputs.size(); ++slot) {
+    const int buffer =
+        AddBuffer(Schedule::Kind::kInput, static_cast<int64_t>(slot), program_.inputs[slot]);
+    if (params_[slot] != nullptr) buffer_of_[params_[slot]] = buffer;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputValue& output = outputs_[i];
+    if (output.overwrites != Program::kFresh) {
+      // Whether it can be stored there directly is only known once all kernels are lowered.
+      schedule_.outputs.push_back(static_cast<int>(output.overwrites));
+      continue;
+    }
+    const int buffer = AddBuffer(Schedule::Kind::kOutput, static_cast<int64_t>(i), output.value);
+    schedule_.outputs.push_back(buffer);
+    if (!buffer_of_.emplace(output.value, buffer).second) also_[output.value].push_back(buffer);
+  }
+}
+
+int Scheduler::BufferOf(const Node* tensor) {
+  auto [place, is_new] = buffer_of_.emplace(tensor, -1);
+  if (is_new) place->second = AddBuffer(Schedule::Kind::kTemporary, -1, tensor);
+  return place->second;
+}
+
+absl::Status Scheduler::LowerToKernel(int unit) {
+  Schedule::Step step;
+  absl::flat_hash_map<const Node*, Lowering::Storage> storages;
+  const auto slot_of = [&](int buffer) {
+    auto place = std::find(step.buffers.begin(), step.buffers.end(), buffer);
+    if (place == step.buffers.end()) place = step.buffers.insert(step.buffers.end(), buffer);
+    return static_cast<int64_t>(place - step.buffers.begin());
+  };
+  const auto storage_of = [&](const Node* tensor) -> const Lowering::Storage* {
+    if (tensor->op != Op::kParam && !fusion_.stored.contains(tensor)) return nullptr;
+    if (auto found = packed_[unit].find(tensor); found != packed_[unit].end()) {
+      tensor = found->second;
+    }
+    auto [place, is_new] = storages.try_emplace(tensor);
+    if (is_new) {
+      place->second = {slot_of(BufferOf(tensor)), StridesOf(tensor), NumElements(tensor->shape)};
+    }
+    return &place->second;
+  };
+  std::unique_ptr<LoweredUnit> lowered = LowerUnit(fusion_.units[unit], storage_of);
+  TD_CHECK(lowered != nullptr, "a unit that fused does not lower");
+  Graph& graph = lowered->graph;
+
+  std::vector<const Node*> stores;
+  absl::flat_hash_set<const Node*> store_indices;
+  for (const LoweredUnit::Output& output : lowered->outputs) {
+    if (!fusion_.stored.contains(output.tensor)) continue;
+    std::vector<int> targets = {BufferOf(output.tensor)};
+    if (auto more = also_.find(output.tensor); more != also_.end()) {
+      targets.insert(targets.end(), more->second.begin(), more->second.end());
+    }
+    for (size_t i = 0; i < targets.size(); ++i) {
+      // Program outputs lie row-major, and a tensor that has several buffers is one.
+      const int64_t elements = NumElements(output.tensor->shape);
+      const Node* param =
+          graph.Param(slot_of(targets[i]), output.tensor->dtype, {elements});
+      const Node* offset = graph.Index(0);
+      const std::vector<int64_t>& strides = StridesOf(output.tensor);
+      for (size_t axis = 0; axis < strides.size(); ++axis) {
+        offset = graph.Make(Op::kAdd, {offset, graph.Make(Op::kMul, {output.index[axis],
+                                                                     graph.Index(strides[axis])})});
+      }
+      stores.push_back(graph.Make(Op::kStore, {param, offset, output.value}));
+      store_indices.insert(offset);
+    }
+  }
+  elsewhere_.resize(fusion_.units.size());
+  for (const Access& access : lowered->accesses) {
+    if (access.tensor->op != Op::kParam || packed_[unit].contains(access.tensor)) continue;
+    // Reading a[i] where every store is to i is safe even if a is what is stored to.
+    const bool same = store_indices.size() == 1 && store_indices.contains(access.load->src[1]);
+    if (!same) elsewhere_[unit].insert(access.tensor);
+  }
+
+  auto kernel = std::make_unique<Kernel>();
+  kernel->sink = graph.Make(Op::kSink, stores, {});
+  kernel->loops = lowered->loops;
+  kernel->params.resize(step.buffers.size());
+  for (const Node* node : TopologicalOrder({kernel->sink})) {
+    if (node->op == Op::kParam) kernel->params[node->slot()] = node;
+    if (node->op == Op::kVariable) kernel->variables.push_back(node);
+  }
+  // Lowering may have looked at a tensor whose value then folded away.
+  for (size_t slot = 0; slot < kernel->params.size(); ++slot) {
+    if (kernel->params[slot] != nullptr) continue;
+    const Schedule::Buffer& buffer = schedule_.buffers[step.buffers[slot]];
+    kernel->params[slot] =
+        graph.Param(static_cast<int64_t>(slot), buffer.dtype, {buffer.elements});
+  }
+  kernel->graph = std::move(lowered->graph);
+  std::string sizes;
+  for (const Node* loop : kernel->loops) sizes += fmt::format("_{}", loop->range_size());
+  std::string folded;
+  for (const Node* node : TopologicalOrder({kernel->sink})) {
+    if (node->op != Op::kFold) continue;
+    int64_t extent = 1;
+    for (size_t i = 1; i < node->src.size(); ++i) extent *= node->src[i]->range_size();
+    folded += fmt::format("_{}", extent);
+  }
+  kernel->name = folded.empty() ? "map" + sizes : "fold" + sizes + "_over" + folded;
+
+  const auto [known, is_new] = kernel_of_.emplace(StructuralKey(*kernel),
+                                                  static_cast<int>(schedule_.kernels.size()));
+  step.kernel = known->second;
+  if (is_new) schedule_.kernels.push_back(std::move(kernel));
+  steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+bool Scheduler::CanRunBefore(int first, int second) const {
+  // False if `second` is among what `first` waits for.
+  std::vector<int> stack = {first};
+  absl::flat_hash_set<int> seen;
+  while (!stack.empty()) {
+    const int unit = stack.back();
+    stack.pop_back();
+    if (unit == second) return false;
+    if (!seen.insert(unit).second) continue;
+    for (int other : before_[unit]) stack.push_back(other);
+  }
+  return true;
+}
+
+// Overwrites inputs in place where every reader can run before, and through a copy at the end where
+// not; then sorts.
+void Scheduler::OrderSteps() {
+  const int count = static_cast<int>(steps_.size());
+  before_.resize(count);
+  absl::flat_hash_map<int, int> writer;  // buffer -> unit
+  std::vector<std::vector<int>> readers(schedule_.buffers.size());
+  for (int unit = 0; unit < count; ++unit) {
+    const Kernel& kernel = *schedule_.kernels[steps_[unit].kernel];
+    absl::flat_hash_set<int64_t> written;
+    for (const Node* store : kernel.sink->src) written.insert(store->src[0]->slot());
+    for (size_t slot = 0; slot < steps_[unit].buffers.size(); ++slot) {
+      const int buffer = steps_[unit].buffers[slot];
+      if (written.contains(static_cast<int64_t>(slot))) {
+        writer[buffer] = unit;
+      } else {
+        readers[buffer].push_back(unit);
+      }
+    }
+  }
+  for (size_t buffer = 0; buffer < readers.size(); ++buffer) {
+    auto found = writer.find(static_cast<int>(buffer));
+    if (found == writer.end()) continue;
+    for (int reader : readers[buffer]) before_[reader].push_back(found->second);
+  }
+
+  std::vector<std::pair<int, int>> copies;  // buffers: to, from
+  for (const OutputValue& output : outputs_) {
+    if (output.overwrites == Program::kFresh || NumElements(output.value->shape) == 0) continue;
+    const int input = static_cast<int>(output.overwrites);
+    const int source = buffer_of_.at(output.value);
+    const int unit = writer.at(source);
+    bool in_place = schedule_.buffers[source].kind == Schedule::Kind::kTemporary &&
+                    !innermost_.contains(output.value);
+    const Node* param = params_[input];
+    in_place = in_place && (param == nullptr || !elsewhere_[unit].contains(param));
+    std::vector<int> others;
+    for (int reader : readers[input]) {
+      if (reader == unit) continue;
+      others.push_back(reader);
+      in_place = in_place && CanRunBefore(reader, unit);
+    }
+    if (!in_place) {
+      copies.push_back({input, source});
+      continue;
+    }
+    for (int reader : others) before_[unit].push_back(reader);
+    // From now on the temporary is the input itself.
+    for (Schedule::Step& step : steps_) std::replace(step.buffers.begin(), step.buffers.end(), source, input);
+    buffer_of_[output.value] = input;
+    writer[input] = unit;
+    for (int reader : readers[source]) readers[input].push_back(reader);
+  }
+
+  // Kahn's algorithm, the lowest number first: near the order in which the program was written.
+  std::vector<int> missing(count, 0);
+  std::vector<std::vector<int>> after(count);
+  for (int unit = 0; unit < count; ++unit) {
+    for (int other : before_[unit]) {
+      if (other == unit) continue;
+      after[other].push_back(unit);
+      ++missing[unit];
+    }
+  }
+  std::vector<int> ready;
+  for (int unit = count; unit-- > 0;) {
+    if (missing[unit] == 0) ready.push_back(unit);
+  }
+  while (!ready.empty()) {
+    const int unit = ready.back();
+    ready.pop_back();
+    schedule_.steps.push_back(steps_[unit]);
+    for (int next : after[unit]) {
+      if (--missing[next] == 0) {
+        ready.insert(std::upper_bound(ready.begin(), ready.end(), next, std::greater<>()), next);
+      }
+    }
+  }
+  TD_CHECK(static_cast<int>(schedule_.steps.size()) == count, "the kernels wait for each other");
+  for (const auto& [to, from] : copies) {
+    schedule_.steps.push_back({Schedule::Step::kCopy, {to, from}});
+  }
+}
+
+void Scheduler::PlaceTemporaries() {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int> buffer_of_lifetime;
+  absl::flat_hash_map<int, size_t> lifetime_of;
+  for (int i = 0; i < static_cast<int>(schedule_.steps.size()); ++i) {
+    for (int buffer : schedule_.steps[i].buffers) {
+      if (schedule_.buffers[buffer].kind != Schedule::Kind::kTemporary) continue;
+      auto [place, is_new] = lifetime_of.emplace(buffer, lifetimes.size());
+      if (is_new) {
+        lifetimes.push_back({schedule_.buffers[buffer].bytes(), i, i});
+        buffer_of_lifetime.push_back(buffer);
+      }
+      lifetimes[place->second].last = i;
+    }
+  }
+  schedule_.scratch_bytes = PlanMemory(absl::MakeSpan(lifetimes), kScratchAlignment);
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    schedule_.buffers[buffer_of_lifetime[i]].offset = lifetimes[i].offset;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeSchedule(const Program& program) { return Scheduler(program).Run(); }
+
+}  // namespace tensord

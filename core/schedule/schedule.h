@@ -1,0 +1,48 @@
+// Scheduling: a program becomes an ordered list of kernels over buffers. What is fused and what is
+// materialised is decided in fuse.h, how materialised tensors lie in memory in layout.h, where the
+// temporaries lie in memory.h.
+//
+//   TD_ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(program));
+//   for (const Step& step : schedule.steps) ...   // launch schedule.kernels[step.kernel]
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ir/kernel.h"
+#include "core/ir/program.h"
+
+namespace tensord {
+
+struct Schedule {
+  enum class Kind { kInput, kOutput, kTemporary };
+  struct Buffer {
+    Kind kind;
+    int64_t index;   // input slot or output number; unused for temporaries
+    DType dtype;
+    int64_t elements;
+    uint64_t offset = 0;  // temporaries: in the scratch memory of a run
+    uint64_t bytes() const { return static_cast<uint64_t>(elements) * ItemSize(dtype); }
+  };
+  struct Step {
+    static constexpr int kCopy = -1;
+    int kernel;                // index in `kernels`, or kCopy: buffers[1] is copied to buffers[0]
+    std::vector<int> buffers;  // in the order of the kernel's params
+  };
+
+  std::vector<std::unique_ptr<Kernel>> kernels;  // no two with the same code
+  std::vector<Step> steps;
+  std::vector<Buffer> buffers;
+  uint64_t scratch_bytes = 0;
+  // Per program output: the buffer that holds it after the run; an input for what overwrites one.
+  std::vector<int> outputs;
+};
+
+// Fails only on graphs that no limit of the wire would let through.
+absl::StatusOr<Schedule> MakeSchedule(const Program& program);
+
+}  // namespace tensord

@@ -1,0 +1,65 @@
+// What the functions of the tensor language share: making a primitive node, and errors phrased for
+// a user. Not for front ends.
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/ir/dtype.h"
+#include "core/tensor/expr.h"
+#include "core/tensor/number.h"
+
+namespace tensord {
+
+using Dims = absl::InlinedVector<int64_t, 8>;
+
+std::string ShapeText(Shape shape);  // "[2, 3]"
+
+// An error in the graph of `at`.
+template <typename... Args>
+Expr Fail(const Expr& at, fmt::format_string<Args...> format, Args&&... args) {
+  return Expr(&at.graph(), InvalidArgument(format, std::forward<Args>(args)...));
+}
+
+// A primitive op over operands of fitting shapes and dtypes; the first operand's error if one has.
+Expr Apply(Op op, std::initializer_list<Expr> src, absl::Span<const int64_t> ints = {});
+
+// Whether `axis` counts from the end or the start, as an index below `rank`.
+std::optional<int64_t> ResolveAxis(int64_t axis, int64_t rank);
+// The error when it is neither.
+Expr AxisError(std::string_view name, const Expr& x, int64_t axis);
+
+// The shape that both broadcast to; nothing if there is none.
+std::optional<Dims> BroadcastShapes(Shape a, Shape b);
+
+// Brings operands to one dtype and one shape in place. Returns the error of an operand, or that of
+// shapes that do not broadcast, called by `name`.
+std::optional<Expr> Unify(std::string_view name, std::initializer_list<Expr*> operands);
+// The same without a common dtype.
+std::optional<Expr> UnifyShapes(std::string_view name, std::initializer_list<Expr*> operands);
+
+// A constant beside `like`, as a tensor without axes.
+Expr NumberBeside(const Expr& like, Number value);
+// The same for comparisons, where a number that the dtype lacks (-1 beside uint8) must not wrap.
+Expr NumberComparedTo(const Expr& like, Number value);
+
+// In a dtype below float32 sums and transcendental chains lose too much: float32 then, else the
+// dtype, and float32 for integers.
+DType ComputeDType(DType dtype);
+
+Expr Cast(const Expr& x, DType dtype);  // elementwise.h
+
+// Applies a formula in ComputeDType; the result has the float dtype of x.
+template <typename Formula>
+Expr InFloat32(const Expr& x, Formula formula) {
+  if (!x.ok()) return x;
+  return Cast(formula(Cast(x, ComputeDType(x.dtype()))), LeastUpperFloat(x.dtype()));
+}
+
+}  // namespace tensord

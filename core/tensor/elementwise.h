@@ -1,0 +1,148 @@
+// Elementwise operations. Operands broadcast and are promoted to one dtype; a plain number is weak
+// (number.h). Integers become float32 where the function needs a float.
+//
+//   Expr y = Where(Lt(x, 0), 0, Sqrt(x)) * 2.5;
+#pragma once
+
+#include <optional>
+
+#include "core/tensor/build.h"
+#include "core/tensor/expr.h"
+#include "core/tensor/number.h"
+
+namespace tensord {
+
+Expr Cast(const Expr& x, DType dtype);
+Expr Bitcast(const Expr& x, DType dtype);  // same size per element
+Expr Detach(const Expr& x);                // the value without gradient
+Expr Contiguous(const Expr& x);            // materialised in memory at this point
+
+// Arithmetic.
+Expr Neg(const Expr& x);
+Expr Abs(const Expr& x);
+Expr Sign(const Expr& x);  // -1, 0, 1; 0 for NaN
+Expr Square(const Expr& x);
+Expr Reciprocal(const Expr& x);
+Expr Sqrt(const Expr& x);
+Expr Rsqrt(const Expr& x);
+
+// Exponentials.
+Expr Exp(const Expr& x);
+Expr Exp2(const Expr& x);
+Expr Expm1(const Expr& x);
+Expr Log(const Expr& x);
+Expr Log2(const Expr& x);
+Expr Log10(const Expr& x);
+Expr Log1p(const Expr& x);
+Expr Erf(const Expr& x);  // absolute error below 2e-7
+
+// Trigonometric and hyperbolic functions. Inverse ones have errors of about 1e-7.
+Expr Sin(const Expr& x);
+Expr Cos(const Expr& x);
+Expr Tan(const Expr& x);
+Expr Asin(const Expr& x);
+Expr Acos(const Expr& x);
+Expr Atan(const Expr& x);
+Expr Sinh(const Expr& x);
+Expr Cosh(const Expr& x);
+Expr Tanh(const Expr& x);
+
+// Rounding; integers stay as they are. The gradient is zero.
+Expr Trunc(const Expr& x);
+Expr Floor(const Expr& x);
+Expr Ceil(const Expr& x);
+Expr Round(const Expr& x);  // ties to even
+
+// Tests, with bool results.
+Expr IsNan(const Expr& x);
+Expr IsInf(const Expr& x);
+Expr IsFinite(const Expr& x);
+
+Expr LogicalNot(const Expr& x);  // whether it is zero, for any dtype
+Expr BitwiseNot(const Expr& x);  // logical not for bool
+Expr AsBool(const Expr& x);      // whether it is not zero
+
+// Bounds are inclusive and pass the gradient; min above max gives max.
+Expr Clamp(const Expr& x, std::optional<Number> min, std::optional<Number> max);
+
+// Each binary operation also takes a number on either side.
+#define TD_BINARY(Name)                                                             \
+  Expr Name(const Expr& a, const Expr& b);                                          \
+  inline Expr Name(const Expr& a, Number b) { return Name(a, NumberBeside(a, b)); } \
+  inline Expr Name(Number a, const Expr& b) { return Name(NumberBeside(b, a), b); }
+
+TD_BINARY(Add)
+TD_BINARY(Sub)
+TD_BINARY(Mul)
+TD_BINARY(Div)          // true division: integers give float32
+TD_BINARY(FloorDivide)  // rounds to minus infinity, as Python's //; integers by zero give 0
+TD_BINARY(TruncDivide)  // rounds to zero, as C's /
+TD_BINARY(Mod)          // sign of the divisor, as Python's %
+TD_BINARY(Fmod)         // sign of the dividend, as C's %
+TD_BINARY(Pow)
+TD_BINARY(Maximum)  // a NaN operand gives NaN; the gradient of a tie is one half each
+TD_BINARY(Minimum)
+TD_BINARY(LogAddExp)
+TD_BINARY(CopySign)  // the sign of zero counts, that of NaN does not
+
+// Comparisons, with bool results; all but Ne are false where a NaN is involved.
+#define TD_COMPARISON(Name)                                                             \
+  Expr Name(const Expr& a, const Expr& b);                                              \
+  inline Expr Name(const Expr& a, Number b) { return Name(a, NumberComparedTo(a, b)); } \
+  inline Expr Name(Number a, const Expr& b) { return Name(NumberComparedTo(b, a), b); }
+
+TD_COMPARISON(Eq)
+TD_COMPARISON(Ne)
+TD_COMPARISON(Lt)
+TD_COMPARISON(Le)
+TD_COMPARISON(Gt)
+TD_COMPARISON(Ge)
+#undef TD_COMPARISON
+
+// Bits of integers and bool.
+TD_BINARY(BitwiseAnd)
+TD_BINARY(BitwiseOr)
+TD_BINARY(BitwiseXor)
+TD_BINARY(ShiftLeft)
+TD_BINARY(ShiftRight)  // arithmetic for signed integers
+
+// Of any dtype, zero being false; bool results.
+TD_BINARY(LogicalAnd)
+TD_BINARY(LogicalOr)
+TD_BINARY(LogicalXor)
+#undef TD_BINARY
+
+// |a - b| <= absolute + relative * |b|; infinities are close to themselves.
+struct Tolerance {
+  double relative = 1e-5;
+  double absolute = 1e-8;
+  bool equal_nan = false;
+};
+Expr IsClose(const Expr& a, const Expr& b, const Tolerance& tolerance = {});
+
+// The gradient goes to the branch taken; the other may be inf or NaN.
+Expr Where(const Expr& condition, const Expr& yes, const Expr& no);
+inline Expr Where(const Expr& condition, const Expr& yes, Number no) {
+  return Where(condition, yes, NumberBeside(yes, no));
+}
+inline Expr Where(const Expr& condition, Number yes, const Expr& no) {
+  return Where(condition, NumberBeside(no, yes), no);
+}
+Expr MaskedFill(const Expr& x, const Expr& mask, Number value);
+Expr Lerp(const Expr& from, const Expr& to, const Expr& weight);
+inline Expr Lerp(const Expr& from, const Expr& to, Number weight) {
+  return Lerp(from, to, NumberBeside(from, weight));
+}
+
+#define TD_OPERATOR(symbol, Name)                                                  \
+  inline Expr operator symbol(const Expr& a, const Expr& b) { return Name(a, b); } \
+  inline Expr operator symbol(const Expr& a, Number b) { return Name(a, b); }      \
+  inline Expr operator symbol(Number a, const Expr& b) { return Name(a, b); }
+TD_OPERATOR(+, Add)
+TD_OPERATOR(-, Sub)
+TD_OPERATOR(*, Mul)
+TD_OPERATOR(/, Div)
+#undef TD_OPERATOR
+inline Expr operator-(const Expr& x) { return Neg(x); }
+
+}  // namespace tensord

@@ -1,0 +1,23 @@
+// Reverse-mode derivatives. The result is made of ordinary nodes, so forward and backward are
+// compiled as one graph and second derivatives come from calling it again.
+//
+//   std::vector<Expr> g = Gradient(loss, {w, b});
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/tensor/expr.h"
+
+namespace tensord {
+
+// d loss / d target for each target, in its shape and dtype. Without a seed, which is the
+// derivative of something further on with respect to `loss`, the loss must have one element. Zeros
+// for a target that has no influence. An error is given in every result.
+//
+// At Detach, Bitcast, comparisons, rounding and casts to integers the derivative ends. Tied
+// extremes share it equally. That of Gather costs the number of rows times that of indices.
+std::vector<Expr> Gradient(const Expr& loss, absl::Span<const Expr> targets,
+                           const std::optional<Expr>& seed = std::nullopt);
+
+}  // namespace tensord
