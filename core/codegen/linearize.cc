@@ -1,6 +1,7 @@
 #include "core/codegen/linearize.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <absl/numeric/int128.h>
 
 #include <algorithm>
@@ -60,9 +61,9 @@ class Linearizer {
     TD_RETURN_IF_ERROR(Number());
     MakeLoops();
     GroupFolds();
-    std::vector<const Node*> stores(nest_.sink->src.begin(), nest_.sink->src.end());
-    for (const Node* store : stores) {
-      ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Store(store, copy); });
+    for (const Node* store : nest_.sink->src) {
+      // A store inside a reduction's loop is made with that loop.
+      if (!HasFoldRange(store)) StoreAll(store);
     }
     // An inner loop of the outputs comes after all else in its outer loop, which it may need.
     for (const Node* loop : nest_.loops) {
@@ -93,6 +94,8 @@ class Linearizer {
   const Node* NewValue(const Node* node, Copy copy);
   const Node* IndexVector(const Node* node, Copy copy);
   const Node* Load(const Node* node, Copy copy);
+  bool HasFoldRange(const Node* node) const;
+  void StoreAll(const Node* store);
   void Store(const Node* node, Copy copy);
   void Fold(const Node* fold);
   const Node* FoldBody(const Node* fold, const std::vector<Copy>& terms, const Node* accumulator,
@@ -120,6 +123,7 @@ class Linearizer {
   absl::flat_hash_map<std::pair<const Node*, absl::uint128>, const Node*> values_;
   // Folds with the same ranges run in one loop; keyed by their first range.
   absl::flat_hash_map<const Node*, std::vector<const Node*>> group_of_;
+  absl::flat_hash_set<const Node*> fold_ranges_;
   int64_t next_accumulator_ = 0, next_read_ = 0;
 };
 
@@ -165,7 +169,9 @@ void Linearizer::MakeLoops() {
 
 void Linearizer::GroupFolds() {
   for (const Node* node : TopologicalOrder({nest_.sink})) {
-    if (node->op == Op::kFold) group_of_[node->src[1]].push_back(node);
+    if (node->op != Op::kFold) continue;
+    group_of_[node->src[1]].push_back(node);
+    fold_ranges_.insert(node->src.begin() + 1, node->src.end());
   }
 }
 
@@ -344,6 +350,15 @@ const Node* Linearizer::Load(const Node* node, Copy copy) {
   return EmitOp(Op::kStack, values);
 }
 
+bool Linearizer::HasFoldRange(const Node* node) const {
+  return std::any_of(free_.Of(node).begin(), free_.Of(node).end(),
+                     [&](const Node* range) { return fold_ranges_.contains(range); });
+}
+
+void Linearizer::StoreAll(const Node* store) {
+  ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Store(store, copy); });
+}
+
 void Linearizer::Store(const Node* node, Copy copy) {
   const Node *param = node->src[0], *index = node->src[1], *stored = node->src[2];
   const Node* vector = VectorRange(node);
@@ -469,6 +484,19 @@ void Linearizer::Fold(const Node* fold) {
       Emit({.op = Op::kUpdate, .src = {{accumulator, total}}}, inner);
       pending.push_back({member, copy, accumulator});
     });
+  }
+  const auto ranges = fold->src.subspan(1);
+  for (const Node* store : nest_.sink->src) {
+    const std::vector<const Node*>& free = free_.Of(store);
+    const bool here = std::any_of(ranges.begin(), ranges.end(), [&](const Node* range) {
+      return std::find(free.begin(), free.end(), range) != free.end();
+    });
+    const bool open = std::all_of(free.begin(), free.end(), [&](const Node* range) {
+      const bool is_loop =
+          range->range_kind() == RangeKind::kLoop || range->range_kind() == RangeKind::kReduce;
+      return !is_loop || region_of_range_.contains(range);
+    });
+    if (here && open) StoreAll(store);
   }
   // A loop stands behind what it needs from outside, so it is put in place last.
   for (Region* region = inner; region != outer; region = region->parent) {

@@ -83,7 +83,17 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     combined[folds[i]] = {
         graph.Make(CombineOp(folds[i]->reduce_kind()), {main_folds[i], rest_folds[i]}), {}};
   }
-  nest.sink = Substitute(graph, {nest.sink}, combined)[0];
+  // Stores inside the loop happen in both parts; what they store is rebuilt with its part.
+  std::vector<const Node*> stores, inside;
+  for (const Node* store : nest.sink->src) {
+    (free.Depends(store, range) ? inside : stores).push_back(store);
+  }
+  stores = Substitute(graph, stores, combined);
+  for (const RangeMap* map : {&main_map, static_cast<const RangeMap*>(&rest_map)}) {
+    const std::vector<const Node*> part = Substitute(graph, inside, *map);
+    stores.insert(stores.end(), part.begin(), part.end());
+  }
+  nest.sink = graph.Make(Op::kSink, stores, {});
   return {main, rest};
 }
 

@@ -162,14 +162,22 @@ class Fuser {
     return users;
   }
 
-  // Units of one shape that read a tensor in common become one kernel with several outputs.
+  // Units of one shape that read a tensor in common become one kernel with several outputs. Only the
+  // bigger of what they read counts: a shared scalar saves nothing.
   void MergeSiblings() {
     absl::flat_hash_map<const Node*, std::vector<const Node*>> readers;
+    const auto big_needs = [&](const Node* tensor) {
+      std::vector<const Node*> needs = materialized_.needs.at(tensor);
+      int64_t most = 0;
+      for (const Node* need : needs) most = std::max(most, NumElements(need->shape));
+      std::erase_if(needs, [&](const Node* need) { return NumElements(need->shape) * 2 < most; });
+      return needs;
+    };
     for (const Node* tensor : materialized_.tensors) {
-      for (const Node* need : materialized_.needs.at(tensor)) readers[need].push_back(tensor);
+      for (const Node* need : big_needs(tensor)) readers[need].push_back(tensor);
     }
     for (const Node* tensor : materialized_.tensors) {
-      for (const Node* need : materialized_.needs.at(tensor)) {
+      for (const Node* need : big_needs(tensor)) {
         for (const Node* other : readers.at(need)) {
           const int a = unit_of_.at(tensor), b = unit_of_.at(other);
           if (a == b || position_.at(other) <= position_.at(tensor)) continue;
@@ -318,14 +326,15 @@ bool Fuser::IsLegal(const Unit& unit) {
   if (!checked || !OrderLoops(*loops, checked->outer)) return false;
   const int64_t elements = Extent(*loops);
   for (const Node* tensor : unit.tensors) {
-    if (!materialized_.reduces.contains(tensor)) continue;
+    const auto reduce = materialized_.reduces.find(tensor);
+    if (reduce == materialized_.reduces.end()) continue;
     const RangeSet ranges = *PlainRanges(tensor, checked->site_of.at(tensor)->index);
     const bool at_every_element = ranges.size() == loops->size() && IsSubset(ranges, *loops);
     // A contraction keeps its own loops; others may only add to each of its results.
     if (materialized_.contracts.contains(tensor) && !at_every_element) return false;
     if (at_every_element || !IsSubset(ranges, *loops) || elements <= kSmallElements) continue;
-    const int64_t inner_bytes = elements / Extent(ranges) * ItemSize(tensor->dtype);
-    if (inner_bytes > kMaxInnerBytes) return false;
+    const int64_t inner = std::max(elements / Extent(ranges), reduce->second);
+    if (inner * ItemSize(tensor->dtype) > kMaxInnerBytes) return false;
   }
   return true;
 }

@@ -185,7 +185,9 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
       const Node* node = stack.back();
       stack.pop_back();
       if (node->op == Op::kReduce) {
-        result.reduces.insert(tensor);
+        int64_t& most = result.reduces[tensor];
+        most = std::max(most, NumElements(node->src[0]->shape) /
+                                  std::max<int64_t>(NumElements(node->shape), 1));
         if (IsContraction(node)) result.contracts.insert(tensor);
       }
       for (const Node* src : node->src) {

@@ -15,8 +15,9 @@ struct Materialized {
   absl::flat_hash_set<const Node*> set;
   // For each: the materialised tensors and Params that it is computed from.
   absl::flat_hash_map<const Node*, std::vector<const Node*>> needs;
-  // Those that contain a reduction, and those whose reduction is a contraction.
-  absl::flat_hash_set<const Node*> reduces, contracts;
+  // For those that contain a reduction: how many elements each result is made from, at most.
+  absl::flat_hash_map<const Node*, int64_t> reduces;
+  absl::flat_hash_set<const Node*> contracts;  // those with a contraction
 };
 
 Materialized ChooseMaterialized(absl::Span<const Node* const> outputs);
