@@ -13,7 +13,7 @@ namespace {
 
 bool ById(const Node* a, const Node* b) { return a->id < b->id; }
 
-void Apply(LoopNest& nest, const RangeMap& map) {
+void Apply(LoopNest& nest, const ReplacementMap& map) {
   nest.sink = Substitute(nest.graph, {nest.sink}, map)[0];
   std::vector<const Node*> loops;
   for (const Node* loop : nest.loops) {
@@ -112,7 +112,7 @@ void ShareLoops(LoopNest& nest) {
   absl::flat_hash_map<const Node*, int> level;
   using Key = std::tuple<int, std::vector<int64_t>, std::vector<uint32_t>>;
   std::map<Key, const Node*> first;
-  RangeMap map;
+  ReplacementMap map;
   for (const Node* node : TopologicalOrder({nest.sink})) {
     int below = 0;
     for (const Node* src : node->src) below = std::max(below, level[src]);
@@ -135,6 +135,12 @@ void ShareLoops(LoopNest& nest) {
 }
 
 }  // namespace
+
+RangeNumbers::RangeNumbers(const Node* sink) {
+  for (const Node* node : TopologicalOrder({sink})) {
+    if (node->op == Op::kRange) next_ = std::max(next_, node->range_id() + 1);
+  }
+}
 
 FreeRanges::FreeRanges(const Node* sink) {
   for (const Node* node : TopologicalOrder({sink})) {

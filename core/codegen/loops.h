@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/codegen/substitute.h"
 #include "core/ir/kernel.h"
+#include "core/ir/substitute.h"
 
 namespace tensord {
 
@@ -14,6 +14,18 @@ struct LoopNest {
   Graph graph;
   const Node* sink;
   std::vector<const Node*> loops;  // of the outputs, outermost first
+};
+
+// Makes Ranges with numbers that no other Range of the kernel has.
+class RangeNumbers {
+ public:
+  explicit RangeNumbers(const Node* sink);
+  const Node* Make(Graph& graph, int64_t size, RangeKind kind) {
+    return graph.Range(next_++, size, kind);
+  }
+
+ private:
+  int64_t next_ = 0;
 };
 
 void NormalizeLoops(LoopNest& nest);

@@ -9,7 +9,7 @@ namespace {
 
 // Fresh copies of the ranges of the Folds that happen inside `range`.
 void RenewInnerFolds(LoopNest& nest, RangeNumbers& numbers, const FreeRanges& free,
-                     absl::Span<const Node* const> roots, const Node* range, RangeMap& map) {
+                     absl::Span<const Node* const> roots, const Node* range, ReplacementMap& map) {
   for (const Node* node : TopologicalOrder(roots)) {
     if (node->op != Op::kFold || !free.Depends(node, range)) continue;
     for (const Node* inner : node->src.subspan(1)) {
@@ -28,8 +28,8 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
   const Node* main = numbers.Make(graph, main_size, range->range_kind());
   const Node* rest = numbers.Make(graph, range->range_size() - main_size, range->range_kind());
   const Node* rest_value = graph.Make(Op::kAdd, {rest, graph.Index(main_size)});
-  const RangeMap main_map = {{range, {main, {main}}}};
-  RangeMap rest_map = {{range, {rest_value, {rest}}}};
+  const ReplacementMap main_map = {{range, {main, {main}}}};
+  ReplacementMap rest_map = {{range, {rest_value, {rest}}}};
 
   const auto place = std::find(nest.loops.begin(), nest.loops.end(), range);
   if (place != nest.loops.end()) {
@@ -78,7 +78,7 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
   }
   const std::vector<const Node*> main_folds = Substitute(graph, folds, main_map);
   const std::vector<const Node*> rest_folds = Substitute(graph, folds, rest_map);
-  RangeMap combined;
+  ReplacementMap combined;
   for (size_t i = 0; i < folds.size(); ++i) {
     combined[folds[i]] = {
         graph.Make(CombineOp(folds[i]->reduce_kind()), {main_folds[i], rest_folds[i]}), {}};
@@ -89,7 +89,7 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     (free.Depends(store, range) ? inside : stores).push_back(store);
   }
   stores = Substitute(graph, stores, combined);
-  for (const RangeMap* map : {&main_map, static_cast<const RangeMap*>(&rest_map)}) {
+  for (const ReplacementMap* map : {&main_map, static_cast<const ReplacementMap*>(&rest_map)}) {
     const std::vector<const Node*> part = Substitute(graph, inside, *map);
     stores.insert(stores.end(), part.begin(), part.end());
   }

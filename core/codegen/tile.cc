@@ -171,7 +171,7 @@ std::vector<const Node*> Tiler::Split(const Node* range, const std::vector<Piece
     parts.push_back(numbers_.Make(graph, piece.size, piece.kind));
     value = graph.Make(Op::kAdd, {value, parts.back()});
   }
-  const RangeMap map = {{range, {value, parts}}};
+  const ReplacementMap map = {{range, {value, parts}}};
   nest_.sink = Substitute(graph, {nest_.sink}, map)[0];
   const auto place = std::find(nest_.loops.begin(), nest_.loops.end(), range);
   if (place != nest_.loops.end()) {
@@ -219,29 +219,33 @@ Tiler::Contraction Tiler::FindContraction() const {
 // how many are.
 int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
   int64_t tile = 1;
-  for (size_t i = rows.size(); i-- > 0 && tile * 2 <= target;) {
-    const Node* row = rows[i];
-    const int64_t limit = target / tile;
-    int64_t size = LargestDivisor(row->range_size(), limit);
-    if (size * 2 <= std::min(limit, row->range_size())) {
-      // No good divisor: the size that leaves the smallest rest.
-      int64_t least = row->range_size();
-      for (int64_t candidate = limit; candidate * 3 >= limit * 2 && candidate > 1; --candidate) {
-        const int64_t rest = row->range_size() % candidate;
-        if (rest < least) {
-          least = rest;
-          size = candidate;
-        }
-      }
-      if (least > 0 && size > 1) {
-        const Peeled peeled = Peel(nest_, numbers_, row, row->range_size() / size * size);
-        Split(peeled.rest, {{peeled.rest->range_size(), RangeKind::kUnroll}});
-        row = peeled.main;
-      }
-    }
-    if (size == 1) continue;
+  const auto unroll = [&](const Node* row, int64_t size) {
     Split(row, {{row->range_size() / size, row->range_kind()}, {size, RangeKind::kUnroll}});
     tile *= size;
+  };
+  std::vector<const Node*> odd;
+  for (size_t i = rows.size(); i-- > 0 && tile * 2 <= target;) {
+    const int64_t limit = target / tile;
+    const int64_t size = LargestDivisor(rows[i]->range_size(), limit);
+    if (size > 1 && (size * 3 > limit || size == rows[i]->range_size() || rows.size() > 1)) {
+      unroll(rows[i], size);
+    } else {
+      odd.push_back(rows[i]);
+    }
+  }
+  // No good divisors: the size that leaves the smallest rest, which gets a tile of its own.
+  for (const Node* row : odd) {
+    const int64_t limit = target / tile;
+    if (limit < 3 || row->range_size() <= limit) continue;
+    int64_t size = limit;
+    for (int64_t candidate = limit; candidate * 3 >= limit * 2; --candidate) {
+      if (row->range_size() % candidate < row->range_size() % size) size = candidate;
+    }
+    const Peeled peeled =
+        Peel(nest_, numbers_, row, row->range_size() / size * size);
+    Split(peeled.rest, {{peeled.rest->range_size(), RangeKind::kUnroll}});
+    unroll(peeled.main, size);
+    break;
   }
   return tile;
 }

@@ -83,7 +83,7 @@ const Node* RandomGraph::Any(int size) {
     const std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
     const NodeSpec spec = {.op = op, .src = src, .ints = ints, .dtype = Pick(kDTypes)};
     Inferred inferred;
-    if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > 200) continue;
+    if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements) continue;
     pool.push_back(OneIn(2) ? graph_.Make(spec) : graph_.Intern(spec));
   }
   return pool.back();
@@ -106,7 +106,9 @@ ReferenceInputs RandomGraph::Inputs() {
 
 RandomGraph::Dims RandomGraph::AnyShape() {
   Dims shape(Below(4));
-  for (int64_t& dim : shape) dim = OneIn(20) ? 0 : 1 + static_cast<int64_t>(Below(3));
+  for (int64_t& dim : shape) {
+    dim = OneIn(20) ? 0 : 1 + static_cast<int64_t>(Below(static_cast<size_t>(limits_.dim)));
+  }
   return shape;
 }
 
@@ -203,7 +205,7 @@ std::vector<int64_t> RandomGraph::AnyAttribute(Op op, Shape shape) {
 
 const Node* RandomGraph::TryIntern(const NodeSpec& spec) {
   Inferred inferred;
-  if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > 200) return nullptr;
+  if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements) return nullptr;
   return graph_.Intern(spec);
 }
 

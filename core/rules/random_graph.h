@@ -13,7 +13,14 @@ namespace tensord {
 
 class RandomGraph {
  public:
-  RandomGraph(Graph& graph, uint32_t seed) : graph_(graph), random_(seed) {}
+  struct Limits {
+    int64_t dim = 3;
+    int64_t elements = 200;  // of one tensor
+  };
+
+  RandomGraph(Graph& graph, uint32_t seed) : RandomGraph(graph, seed, Limits()) {}
+  RandomGraph(Graph& graph, uint32_t seed, Limits limits)
+      : graph_(graph), random_(seed), limits_(limits) {}
 
   // An instance of a left side; null if the choices made didn't fit together: try again. Nodes are
   // made as the pattern has them, past the smart constructor.
@@ -48,6 +55,7 @@ class RandomGraph {
 
   Graph& graph_;
   std::mt19937 random_;
+  const Limits limits_;
   int64_t params_ = 0;
   std::vector<const Node*> leaves_;
   std::vector<const Node*> bound_;  // by slot of the letter, while an instance is made

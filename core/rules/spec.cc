@@ -170,29 +170,36 @@ absl::Status VerifyGraph(const Spec& spec, absl::Span<const Node* const> order) 
   return absl::OkStatus();
 }
 
-// Reduce ranges that a node depends on and that no Fold below it has closed, as sorted ids.
+// Reduce ranges that a node depends on and that no Fold below it has closed.
 using OpenRanges = std::vector<int64_t>;
 
+void Include(const OpenRanges& from, const OpenRanges& except, OpenRanges& to) {
+  for (const int64_t id : from) {
+    if (!std::ranges::count(except, id) && !std::ranges::count(to, id)) to.push_back(id);
+  }
+}
+
+// What is stored may depend on a reduce range only if it has a place for each of its values.
 absl::Status CheckReduceRangesClose(absl::Span<const Node* const> order) {
   absl::flat_hash_map<const Node*, OpenRanges> open;
   for (const Node* node : order) {
-    OpenRanges& mine = open[node];
+    OpenRanges mine, closed;
     if (node->op == Op::kRange && node->range_kind() == RangeKind::kReduce) {
-      mine = {node->range_id()};
-      continue;
-    }
-    OpenRanges closed;
-    const size_t values = node->op == Op::kFold ? 1 : node->src.size();
-    for (const Node* range : node->src.subspan(values)) closed.push_back(range->range_id());
-    for (const Node* src : node->src.first(values)) {
-      for (const int64_t id : open.at(src)) {
-        if (!std::ranges::count(closed, id) && !std::ranges::count(mine, id)) mine.push_back(id);
+      mine.push_back(node->range_id());
+    } else if (node->op == Op::kFold) {
+      for (const Node* range : node->src.subspan(1)) closed.push_back(range->range_id());
+      Include(open.at(node->src[0]), closed, mine);
+    } else if (node->op == Op::kStore) {
+      OpenRanges unplaced;
+      for (const Node* src : node->src) Include(open.at(src), open.at(node->src[1]), unplaced);
+      if (!unplaced.empty()) {
+        return InvalidArgument("{}, reduce-ranges-close: wants a Fold over range {}: {}",
+                               kKernelSpec.name, unplaced[0], PrintNode(node));
       }
+    } else {
+      for (const Node* src : node->src) Include(open.at(src), {}, mine);
     }
-    if (node->op == Op::kStore && !mine.empty()) {
-      return InvalidArgument("{}, reduce-ranges-close: wants a Fold over range {}: {}",
-                             kKernelSpec.name, mine[0], PrintNode(node));
-    }
+    open[node] = std::move(mine);
   }
   return absl::OkStatus();
 }

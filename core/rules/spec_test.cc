@@ -79,6 +79,20 @@ return %11
 return %4
 )",
        "kernel spec, reduce-ranges-close: wants a Fold over range 1: %4 = Store"},
+      {R"(
+%0 = Param float32 [12] slot=0
+%1 = Param float32 [1] slot=1
+%2 = Range index id=1 size=12 reduce
+%3 = Load float32 %0 %2
+%4 = Exp float32 %3
+%5 = Store %0 %2 %4
+%6 = Fold float32 %4 %2 add
+%7 = Const index 0
+%8 = Store %1 %7 %6
+%9 = Sink %5 %8
+return %9
+)",
+       ""},
       {"%0 = Param float32 [2,3] slot=0\nreturn %0", "kernel spec, buffer"},
       {"%0 = Param float32 [2] slot=0\n%1 = Exp float32 [2] %0\nreturn %1", "param-use"},
       {"%0 = Const index 1\n%1 = Load index %0 %0\nreturn %1", "load-operands"},

@@ -1,6 +1,9 @@
 #include "core/schedule/fuse.h"
 
+#include <absl/container/btree_set.h>
+
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "core/base/check.h"
@@ -74,6 +77,15 @@ class Fuser {
       position_[tensor] = static_cast<int>(units_.size());
       units_.push_back({{tensor}});
     }
+    needs_.resize(units_.size());
+    users_.resize(units_.size());
+    for (const Node* tensor : materialized_.tensors) {
+      for (const Node* need : materialized_.needs.at(tensor)) {
+        if (need->op == Op::kParam) continue;
+        needs_[unit_of_.at(tensor)].insert(unit_of_.at(need));
+        users_[unit_of_.at(need)].insert(unit_of_.at(tensor));
+      }
+    }
     // A merge can make another one possible that was looked at before.
     for (bool merged = true; merged;) {
       merged = false;
@@ -84,25 +96,11 @@ class Fuser {
   }
 
  private:
-  std::vector<int> Needs(int unit) const {
-    std::vector<int> result;
-    for (const Node* tensor : units_[unit].tensors) {
-      for (const Node* need : materialized_.needs.at(tensor)) {
-        auto found = unit_of_.find(need);
-        if (found == unit_of_.end() || found->second == unit) continue;
-        if (std::find(result.begin(), result.end(), found->second) == result.end()) {
-          result.push_back(found->second);
-        }
-      }
-    }
-    return result;
-  }
-
   // Whether `from` must run before `to` because of some third unit.
   bool HasPathAround(int from, int to) const {
     std::vector<int> stack;
     absl::flat_hash_set<int> seen;
-    for (int need : Needs(to)) {
+    for (int need : needs_[to]) {
       if (need != from) stack.push_back(need);
     }
     while (!stack.empty()) {
@@ -110,14 +108,13 @@ class Fuser {
       stack.pop_back();
       if (unit == from) return true;
       if (!seen.insert(unit).second) continue;
-      for (int need : Needs(unit)) stack.push_back(need);
+      stack.insert(stack.end(), needs_[unit].begin(), needs_[unit].end());
     }
     return false;
   }
 
   bool DependsOn(int unit, int on) const {
-    const std::vector<int> needs = Needs(unit);
-    return std::find(needs.begin(), needs.end(), on) != needs.end() || HasPathAround(on, unit);
+    return needs_[unit].contains(on) || HasPathAround(on, unit);
   }
 
   // Makes `a` and `b` one unit, in b's place, if that is legal and pays.
@@ -127,11 +124,40 @@ class Fuser {
     std::sort(merged.tensors.begin(), merged.tensors.end(),
               [&](const Node* x, const Node* y) { return position_.at(x) < position_.at(y); });
     int contractions = 0;
-    for (const Node* tensor : merged.tensors) contractions += materialized_.contracts.contains(tensor);
-    if (contractions > 1 || !IsLegal(merged)) return false;
+    bool has_output = false;
+    for (const Node* tensor : merged.tensors) {
+      contractions += materialized_.contracts.contains(tensor);
+      has_output |= outputs_.contains(tensor);
+    }
+    // A contraction's result wants an order of its own in memory, outputs of the program have one.
+    if (contractions > 1 || (contractions == 1 && has_output)) return false;
+    // Units only grow, so their sizes tell whether this very merge was refused before.
+    const std::array<size_t, 4> attempt = {static_cast<size_t>(a), units_[a].tensors.size(),
+                                           static_cast<size_t>(b), units_[b].tensors.size()};
+    if (refused_.contains(attempt)) return false;
+    if (!IsLegal(merged)) {
+      refused_.insert(attempt);
+      return false;
+    }
     for (const Node* tensor : merged.tensors) unit_of_[tensor] = b;
     units_[a].tensors.clear();
     units_[b] = std::move(merged);
+    needs_[b].insert(needs_[a].begin(), needs_[a].end());
+    users_[b].insert(users_[a].begin(), users_[a].end());
+    needs_[b].erase(a);
+    users_[b].erase(a);
+    needs_[b].erase(b);
+    users_[b].erase(b);
+    for (int need : needs_[a]) {
+      users_[need].erase(a);
+      if (need != b) users_[need].insert(b);
+    }
+    for (int user : users_[a]) {
+      needs_[user].erase(a);
+      if (user != b) needs_[user].insert(b);
+    }
+    needs_[a].clear();
+    users_[a].clear();
     return true;
   }
 
@@ -142,7 +168,8 @@ class Fuser {
     for (bool merged = true; merged;) {
       merged = false;
       const int unit = unit_of_.at(tensor);
-      for (int user : Users(unit)) {
+      const std::vector<int> users(users_[unit].begin(), users_[unit].end());
+      for (int user : users) {
         if (!HasPathAround(unit, user) && TryMerge(unit, user)) {
           merged = any = true;
           break;
@@ -150,16 +177,6 @@ class Fuser {
       }
     }
     return any;
-  }
-
-  std::vector<int> Users(int unit) const {
-    std::vector<int> users;
-    for (int other = 0; other < static_cast<int>(units_.size()); ++other) {
-      if (units_[other].tensors.empty() || other == unit) continue;
-      const std::vector<int> needs = Needs(other);
-      if (std::find(needs.begin(), needs.end(), unit) != needs.end()) users.push_back(other);
-    }
-    return users;
   }
 
   // Units of one shape that read a tensor in common become one kernel with several outputs. Only the
@@ -196,7 +213,7 @@ class Fuser {
       std::vector<std::pair<int, std::vector<int>>> stack;
       if (state[root] == 0 && !units_[root].tensors.empty()) {
         state[root] = 1;
-        stack.push_back({root, Needs(root)});
+        stack.push_back({root, {needs_[root].begin(), needs_[root].end()}});
       }
       while (!stack.empty()) {
         auto& [unit, needs] = stack.back();
@@ -209,7 +226,7 @@ class Fuser {
         needs.pop_back();
         if (state[need] == 0) {
           state[need] = 1;
-          stack.push_back({need, Needs(need)});
+          stack.push_back({need, {needs_[need].begin(), needs_[need].end()}});
         }
       }
     }
@@ -232,6 +249,8 @@ class Fuser {
   Materialized materialized_;
   std::vector<Unit> units_;  // merged ones are left empty
   absl::flat_hash_map<const Node*, int> unit_of_, position_;
+  absl::flat_hash_set<std::array<size_t, 4>> refused_;
+  std::vector<absl::btree_set<int>> needs_, users_;  // by unit: what it reads, who reads it
 };
 
 // The sites of a unit's tensors, checked. `sites` has one per tensor.

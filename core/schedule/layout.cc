@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/ir/affine.h"
+#include "core/ir/substitute.h"
 
 namespace tensord {
 namespace {
@@ -116,6 +117,76 @@ std::vector<LayoutVote> VotesOf(const LoweredUnit& unit) {
     }
   }
   return votes;
+}
+
+// The conditions for an access to be inside of its tensor.
+static absl::flat_hash_set<const Node*> InsideConditions(Graph& graph, const Access& access) {
+  absl::flat_hash_set<const Node*> inside;
+  for (size_t axis = 0; axis < access.index.size(); ++axis) {
+    const Node* index = access.index[axis];
+    const Node* size = graph.Index(access.tensor->shape[axis]);
+    for (const Node* bound : {graph.Make(Op::kCmpLt, {index, size}),
+                              graph.Make(Op::kCmpLt, {graph.Index(-1), index})}) {
+      for (const Node* condition : Conjuncts(bound)) inside.insert(condition);
+    }
+  }
+  return inside;
+}
+
+std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit) {
+  const Node* product = FindProduct(unit);
+  if (product == nullptr) return std::nullopt;
+  const Node* guarded = nullptr;
+  absl::flat_hash_set<const Node*> seen;
+  for (const LoweredUnit::Output& output : unit.outputs) {
+    Visit(output.value, seen, [&](const Node* node) {
+      if (node->op == Op::kWhere && node->src[1] == product) guarded = node;
+    });
+  }
+  absl::flat_hash_set<const Node*> around;
+  if (guarded != nullptr) {
+    for (const Node* condition : Conjuncts(guarded->src[0])) around.insert(condition);
+  }
+  for (const Access& access : unit.accesses) {
+    const Node* load = access.load;
+    if (load != product->src[0] && load != product->src[1]) continue;
+    absl::flat_hash_set<const Node*> guard = around;
+    if (load->src.size() == 3) {
+      for (const Node* condition : Conjuncts(load->src[2])) guard.insert(condition);
+    }
+    if (guard.empty() || guard != InsideConditions(unit.graph, access)) continue;
+    GuardedProduct found{access.tensor, {}};
+    for (size_t axis = 0; axis < access.index.size(); ++axis) {
+      const Node* index = access.index[axis];
+      const int64_t last = access.tensor->shape[axis] - 1;
+      found.margin.push_back(std::max<int64_t>({-index->lo, index->hi - last, 0}));
+    }
+    return found;
+  }
+  return std::nullopt;
+}
+
+void DropGuards(LoweredUnit& unit,
+                const absl::flat_hash_map<const Node*, std::vector<int64_t>>& margins) {
+  std::vector<const Node*> values;
+  for (const LoweredUnit::Output& output : unit.outputs) values.push_back(output.value);
+  ReplacementMap unguarded;
+  for (const Node* node : TopologicalOrder(values)) {
+    if (node->op != Op::kWhere || node->src[1]->op != Op::kMul) continue;
+    const Node* product = node->src[1];
+    for (const Access& access : unit.accesses) {
+      if (!margins.contains(access.tensor)) continue;
+      if (access.load != product->src[0] && access.load != product->src[1]) continue;
+      const absl::flat_hash_set<const Node*> inside = InsideConditions(unit.graph, access);
+      const std::vector<const Node*> guard = Conjuncts(node->src[0]);
+      if (std::all_of(guard.begin(), guard.end(),
+                      [&](const Node* condition) { return inside.contains(condition); })) {
+        unguarded[node] = {product};
+      }
+    }
+  }
+  values = Substitute(unit.graph, values, unguarded);
+  for (size_t i = 0; i < values.size(); ++i) unit.outputs[i].value = values[i];
 }
 
 std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis) {

@@ -22,6 +22,18 @@ struct LayoutVote {
 };
 std::vector<LayoutVote> VotesOf(const LoweredUnit& unit);
 
+// A product in a contraction that is zero where one factor would be read outside of its tensor, as in
+// the gradient of a convolution. With zeros around the tensor the guard is not needed.
+struct GuardedProduct {
+  const Node* tensor;           // that is read outside
+  std::vector<int64_t> margin;  // zeros that it needs, per axis, on both sides
+};
+std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit);
+
+// Removes the guards of products that read a tensor outside where it has zeros around it now.
+void DropGuards(LoweredUnit& unit,
+                const absl::flat_hash_map<const Node*, std::vector<int64_t>>& margins);
+
 // Strides with `axis` innermost and the other axes in their order.
 std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis);
 

@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/ir/eval.h"
+#include "core/ir/substitute.h"
 
 namespace tensord {
 
@@ -17,7 +18,29 @@ std::vector<const Node*> RangesOf(const Index& index) {
   return ranges;
 }
 
+void CollectConjuncts(const Node* node, std::vector<const Node*>& conjuncts) {
+  if (node->op == Op::kAnd) {
+    for (const Node* src : node->src) CollectConjuncts(src, conjuncts);
+  } else if (!node->IsConst() || node->Int() == 0) {
+    conjuncts.push_back(node);
+  }
+}
+
+// Whether every condition that `b` is made from is one of those of `a`.
+bool Implies(const Node* a, const Node* b) {
+  const std::vector<const Node*> given = Conjuncts(a), wanted = Conjuncts(b);
+  return std::all_of(wanted.begin(), wanted.end(), [&](const Node* condition) {
+    return std::find(given.begin(), given.end(), condition) != given.end();
+  });
+}
+
 }  // namespace
+
+std::vector<const Node*> Conjuncts(const Node* condition) {
+  std::vector<const Node*> conjuncts;
+  CollectConjuncts(condition, conjuncts);
+  return conjuncts;
+}
 
 Lowering::Lowering(Graph& graph, StorageOf storage_of, IsSite is_site)
     : graph_(graph), storage_of_(std::move(storage_of)), is_site_(std::move(is_site)) {}
@@ -112,8 +135,34 @@ const Node* Lowering::Guarded(const Node* source, const Index& index, const Node
   if (both->IsConst() && both->Int() == 0) return zero;
   const Node* value = Lower(source, index, both);
   // A gated Load gives 0 where its gate is false.
-  if (value->op == Op::kLoad && value->src.size() == 3 && value->src[2] == both) return value;
+  if (value->op == Op::kLoad && value->src.size() == 3 && Implies(value->src[2], inside)) {
+    return value;
+  }
   return graph_.Make(Op::kWhere, {inside, value, zero});
+}
+
+// The index into a tensor of shape `to` of the element at `index` in shape `from`. Every part of the
+// index is taken to be inside its axis while the divisions are simplified: where it isn't, the value
+// does not matter.
+Index Lowering::ReshapeIndex(const Index& index, Shape from, Shape to) {
+  ReplacementMap parts;
+  int64_t stride = 1;
+  const Node* flat = graph_.Index(0);
+  for (size_t i = from.size(); i-- > 0;) {
+    if (from[i] > 1) {
+      const Node* part = graph_.Range(-1 - static_cast<int64_t>(i), from[i], RangeKind::kLoop);
+      parts[part] = {index[i]};
+      flat = graph_.Make(Op::kAdd, {flat, graph_.Make(Op::kMul, {part, graph_.Index(stride)})});
+    }
+    stride *= from[i];
+  }
+  Index result(to.size());
+  for (size_t i = to.size(); i-- > 0;) {
+    const Node* dim = graph_.Index(std::max<int64_t>(to[i], 1));
+    result[i] = graph_.Make(Op::kFloorMod, {flat, dim});
+    flat = graph_.Make(Op::kFloorDiv, {flat, dim});
+  }
+  return Substitute(graph_, result, parts);
 }
 
 const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, const Node* gate) {
@@ -124,22 +173,8 @@ const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, cons
     return graph_.Make(Op::kAdd, {i, graph_.Index(by)});
   };
   switch (tensor->op) {
-    case Op::kReshape: {
-      int64_t stride = 1;
-      const Node* flat = graph_.Index(0);
-      for (size_t i = tensor->shape.size(); i-- > 0;) {
-        flat = graph_.Make(Op::kAdd,
-                           {flat, graph_.Make(Op::kMul, {index[i], graph_.Index(stride)})});
-        stride *= tensor->shape[i];
-      }
-      in.assign(source->shape.size(), nullptr);
-      for (size_t i = source->shape.size(); i-- > 0;) {
-        const Node* dim = graph_.Index(std::max<int64_t>(source->shape[i], 1));
-        in[i] = i == 0 && gate == nullptr ? flat : graph_.Make(Op::kFloorMod, {flat, dim});
-        flat = graph_.Make(Op::kFloorDiv, {flat, dim});
-      }
-      return Lower(source, in, gate);
-    }
+    case Op::kReshape:
+      return Lower(source, ReshapeIndex(index, tensor->shape, source->shape), gate);
     case Op::kExpand:
       for (size_t i = 0; i < in.size(); ++i) {
         if (source->shape[i] == 1) in[i] = graph_.Index(0);
@@ -253,9 +288,15 @@ const Node* Lowering::LowerGather(const Node* tensor, const Index& index, const 
 const Node* Lowering::Load(const Node* tensor, const Storage& storage, const Index& index,
                            const Node* gate) {
   const Node* param = graph_.Param(storage.slot, tensor->dtype, {storage.elements});
-  const Node* offset = Flatten(index, storage.strides);
-  std::vector<const Node*> src = {param, offset};
-  if (gate != nullptr) src.push_back(gate);
+  Index inside = index;
+  for (size_t axis = 0; axis < storage.margin.size(); ++axis) {
+    const int64_t margin = storage.margin[axis];
+    inside[axis] = graph_.Make(Op::kAdd, {index[axis], graph_.Index(margin)});
+    TD_CHECK(inside[axis]->lo >= 0 && inside[axis]->hi < tensor->shape[axis] + 2 * margin);
+  }
+  std::vector<const Node*> src = {param, Flatten(inside, storage.strides)};
+  // What lies in the margin is the zero that the gate would give.
+  if (gate != nullptr && storage.margin.empty()) src.push_back(gate);
   const Node* load = graph_.Make(Op::kLoad, src, {});
   accesses_.push_back({tensor, index, load});
   return load;

@@ -19,6 +19,9 @@ namespace tensord {
 
 using Index = std::vector<const Node*>;  // one node of dtype index per axis
 
+// The conditions that must all hold for `condition` to hold; none if it is true.
+std::vector<const Node*> Conjuncts(const Node* condition);
+
 // One read of a tensor in memory.
 struct Access {
   const Node* tensor;
@@ -42,6 +45,8 @@ class Lowering {
     int64_t slot;                  // Param of the kernel
     std::vector<int64_t> strides;  // per axis, in elements
     int64_t elements;
+    // Zeros around the tensor, per axis, that may be read: none if empty.
+    std::vector<int64_t> margin = {};
   };
   // Where `tensor` is read from, or null if it is to be computed here.
   using StorageOf = std::function<const Storage*(const Node* tensor)>;
@@ -78,6 +83,7 @@ class Lowering {
   const Node* Lower(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerNew(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerMovement(const Node* tensor, const Index& index, const Node* gate);
+  Index ReshapeIndex(const Index& index, Shape from, Shape to);
   const Node* LowerSite(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerReduce(const Node* tensor, const Index& index, const Node* gate);
   const Node* Fold(ReduceKind kind, const Node* body, std::vector<const Node*> ranges);

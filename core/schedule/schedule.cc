@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "core/base/check.h"
 #include "core/base/status.h"
@@ -46,15 +47,20 @@ class Scheduler {
     const Node* value;
     int64_t overwrites;
   };
-  // How one unit reads an input: from a packed copy.
-  using Packed = absl::flat_hash_map<const Node*, const Node*>;
-  struct Loads {
-    const Node* tensor;
-    bool at_store_index;  // each element is read only where it is stored
+  // What one unit reads from a copy that was made for it: in another order, or with zeros around.
+  struct Copied {
+    const Node* copy;
+    std::vector<int64_t> margin = {};
   };
+  using Copies = absl::flat_hash_map<const Node*, Copied>;
 
   absl::Status PrepareOutputs();
   void ChooseLayouts();
+  int64_t InnermostOf(const Node* tensor) const;
+  void AddCopyUnit(const Node* copy, int64_t innermost, std::vector<Unit>& units);
+  void AddPackedCopy(const LayoutVote& vote, const Unit& unit, Copies& copies,
+                     std::vector<Unit>& units);
+  void AddPaddedCopy(const GuardedProduct& guarded, Copies& copies, std::vector<Unit>& units);
   void MakeBuffers();
   int AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor);
   int BufferOf(const Node* tensor);
@@ -71,7 +77,7 @@ class Scheduler {
   Fusion fusion_;
   absl::flat_hash_map<const Node*, int64_t> innermost_;
   absl::flat_hash_map<const Node*, std::vector<int64_t>> strides_;
-  std::vector<Packed> packed_;  // by unit
+  std::vector<Copies> copies_;  // by unit
   absl::flat_hash_map<const Node*, int> buffer_of_;
   // Where outputs are stored besides: tensor -> buffers.
   absl::flat_hash_map<const Node*, std::vector<int>> also_;
@@ -116,6 +122,7 @@ void Scheduler::ChooseLayouts() {
     LayoutVote vote;
   };
   std::vector<Want> wants;
+  std::vector<std::optional<GuardedProduct>> guarded(fusion_.units.size());
   for (size_t i = 0; i < fusion_.units.size(); ++i) {
     bool contracts = false;
     std::unique_ptr<LoweredUnit> lowered;
@@ -129,6 +136,7 @@ void Scheduler::ChooseLayouts() {
       votes[vote.tensor][vote.axis] += vote.weight;
       wants.push_back({i, vote});
     }
+    guarded[i] = FindGuardedProduct(*lowered);
   }
   for (const auto& [tensor, axes] : votes) {
     if (tensor->op == Op::kParam || fixed.contains(tensor)) continue;
@@ -137,62 +145,71 @@ void Scheduler::ChooseLayouts() {
     innermost_[tensor] = best->first;
   }
 
-  // What can't be laid out as a contraction wants is packed for it, if it is read often enough.
-  packed_.resize(fusion_.units.size());
-  std::map<std::pair<const Node*, int64_t>, const Node*> copies;
+  // What can't be laid out as a contraction wants is copied for it, if it is read often enough.
   std::vector<Unit> units;
-  std::vector<Packed> packed;
   for (size_t i = 0; i < fusion_.units.size(); ++i) {
-    Packed redirect;
+    Copies copies;
     for (const Want& want : wants) {
-      const Node* tensor = want.vote.tensor;
-      if (want.unit != i || NumElements(tensor->shape) == 0) continue;
-      const bool is_output_of_unit =
-          std::find(fusion_.units[i].tensors.begin(), fusion_.units[i].tensors.end(), tensor) !=
-          fusion_.units[i].tensors.end();
-      if (is_output_of_unit) continue;
-      auto chosen = innermost_.find(tensor);
-      const int64_t has = chosen == innermost_.end() ? tensor->rank() - 1 : chosen->second;
-      if (has == want.vote.axis) continue;
-      if (StridesWithInnermost(tensor->shape, has) ==
-          StridesWithInnermost(tensor->shape, want.vote.axis)) {
-        continue;
-      }
-      if (want.vote.weight < kPackReuse * NumElements(tensor->shape)) continue;
-      const Node*& copy = copies[{tensor, want.vote.axis}];
-      if (copy == nullptr) {
-        // A value of its own for each order: the axis is in the attribute of a permutation and back.
-        std::vector<int64_t> forth, back(tensor->rank());
-        for (int64_t axis = 0; axis < tensor->rank(); ++axis) {
-          if (axis != want.vote.axis) forth.push_back(axis);
-        }
-        forth.push_back(want.vote.axis);
-        for (int64_t axis = 0; axis < tensor->rank(); ++axis) back[forth[axis]] = axis;
-        const Node* permuted =
-            graph_.Intern({.op = Op::kPermute, .src = {tensor}, .ints = forth});
-        copy = graph_.Intern(
-            {.op = Op::kContiguous,
-             .src = {graph_.Intern({.op = Op::kPermute, .src = {permuted}, .ints = back})}});
-        innermost_[copy] = want.vote.axis;
-        fusion_.stored.insert(copy);
-        units.push_back({{copy}});
-        packed.push_back({});
-      }
-      redirect[tensor] = copy;
+      if (want.unit == i) AddPackedCopy(want.vote, fusion_.units[i], copies, units);
     }
+    if (guarded[i]) AddPaddedCopy(*guarded[i], copies, units);
     units.push_back(fusion_.units[i]);
-    packed.push_back(std::move(redirect));
+    copies_.push_back(std::move(copies));
   }
   fusion_.units = std::move(units);
-  packed_ = std::move(packed);
+}
+
+int64_t Scheduler::InnermostOf(const Node* tensor) const {
+  auto chosen = innermost_.find(tensor);
+  return chosen == innermost_.end() ? tensor->rank() - 1 : chosen->second;
+}
+
+// A unit of its own that makes `copy`.
+void Scheduler::AddCopyUnit(const Node* copy, int64_t innermost, std::vector<Unit>& units) {
+  if (!fusion_.stored.insert(copy).second) return;
+  innermost_[copy] = innermost;
+  units.push_back({{copy}});
+  copies_.push_back({});
+}
+
+void Scheduler::AddPackedCopy(const LayoutVote& vote, const Unit& unit, Copies& copies,
+                              std::vector<Unit>& units) {
+  const Node* tensor = vote.tensor;
+  if (std::find(unit.tensors.begin(), unit.tensors.end(), tensor) != unit.tensors.end()) return;
+  if (StridesOf(tensor) == StridesWithInnermost(tensor->shape, vote.axis)) return;
+  if (vote.weight < kPackReuse * static_cast<double>(NumElements(tensor->shape))) return;
+  // A value of its own for each order: the axis is in a permutation and its inverse.
+  std::vector<int64_t> forth, back(tensor->rank());
+  for (int64_t axis = 0; axis < tensor->rank(); ++axis) {
+    if (axis != vote.axis) forth.push_back(axis);
+  }
+  forth.push_back(vote.axis);
+  for (int64_t axis = 0; axis < tensor->rank(); ++axis) back[forth[axis]] = axis;
+  const Node* permuted = graph_.Intern({.op = Op::kPermute, .src = {tensor}, .ints = forth});
+  const Node* copy = graph_.Intern(
+      {.op = Op::kContiguous,
+       .src = {graph_.Intern({.op = Op::kPermute, .src = {permuted}, .ints = back})}});
+  AddCopyUnit(copy, vote.axis, units);
+  copies[tensor] = {copy};
+}
+
+void Scheduler::AddPaddedCopy(const GuardedProduct& guarded, Copies& copies,
+                              std::vector<Unit>& units) {
+  const Node* tensor = guarded.tensor;
+  if (copies.contains(tensor)) return;
+  std::vector<int64_t> pads;
+  for (int64_t margin : guarded.margin) pads.insert(pads.end(), {margin, margin});
+  const Node* copy = graph_.Intern(
+      {.op = Op::kContiguous,
+       .src = {graph_.Intern({.op = Op::kPad, .src = {tensor}, .ints = pads})}});
+  AddCopyUnit(copy, InnermostOf(tensor), units);
+  copies[tensor] = {copy, guarded.margin};
 }
 
 const std::vector<int64_t>& Scheduler::StridesOf(const Node* tensor) {
   auto [place, is_new] = strides_.try_emplace(tensor);
   if (is_new) {
-    auto chosen = innermost_.find(tensor);
-    place->second = StridesWithInnermost(
-        tensor->shape, chosen == innermost_.end() ? tensor->rank() - 1 : chosen->second);
+    place->second = StridesWithInnermost(tensor->shape, InnermostOf(tensor));
   }
   return place->second;
 }
@@ -238,18 +255,26 @@ absl::Status Scheduler::LowerToKernel(int unit) {
   };
   const auto storage_of = [&](const Node* tensor) -> const Lowering::Storage* {
     if (tensor->op != Op::kParam && !fusion_.stored.contains(tensor)) return nullptr;
-    if (auto found = packed_[unit].find(tensor); found != packed_[unit].end()) {
-      tensor = found->second;
+    std::vector<int64_t> margin;
+    if (auto found = copies_[unit].find(tensor); found != copies_[unit].end()) {
+      margin = found->second.margin;
+      tensor = found->second.copy;
     }
     auto [place, is_new] = storages.try_emplace(tensor);
     if (is_new) {
-      place->second = {slot_of(BufferOf(tensor)), StridesOf(tensor), NumElements(tensor->shape)};
+      place->second = {slot_of(BufferOf(tensor)), StridesOf(tensor), NumElements(tensor->shape),
+                       std::move(margin)};
     }
     return &place->second;
   };
   std::unique_ptr<LoweredUnit> lowered = LowerUnit(fusion_.units[unit], storage_of);
   TD_CHECK(lowered != nullptr, "a unit that fused does not lower");
   Graph& graph = lowered->graph;
+  absl::flat_hash_map<const Node*, std::vector<int64_t>> margins;
+  for (const auto& [tensor, copied] : copies_[unit]) {
+    if (!copied.margin.empty()) margins[tensor] = copied.margin;
+  }
+  if (!margins.empty()) DropGuards(*lowered, margins);
 
   std::vector<const Node*> stores;
   absl::flat_hash_set<const Node*> store_indices;
@@ -276,7 +301,7 @@ absl::Status Scheduler::LowerToKernel(int unit) {
   }
   elsewhere_.resize(fusion_.units.size());
   for (const Access& access : lowered->accesses) {
-    if (access.tensor->op != Op::kParam || packed_[unit].contains(access.tensor)) continue;
+    if (access.tensor->op != Op::kParam || copies_[unit].contains(access.tensor)) continue;
     // Reading a[i] where every store is to i is safe even if a is what is stored to.
     const bool same = store_indices.size() == 1 && store_indices.contains(access.load->src[1]);
     if (!same) elsewhere_[unit].insert(access.tensor);

@@ -5,7 +5,8 @@
 
 namespace tensord {
 
-// "unix:$XDG_RUNTIME_DIR/tensord.sock", or "unix:/tmp/tensord-UID/tensord.sock" without that folder.
+// "unix:$XDG_RUNTIME_DIR/tensord.sock", or "unix:/tmp/tensord-UID/tensord.sock" without that
+// folder.
 std::string DefaultAddress();
 
 }  // namespace tensord

@@ -152,8 +152,8 @@ absl::Status DecodeInputs(const v1::Program& message, const MadeNodes& made, Pro
   for (int slot = 0; slot < message.inputs_size(); ++slot) {
     TD_ASSIGN_OR_RETURN(const Node* node, Lookup(made, message.inputs(slot)), "input {}", slot);
     if (node->op != Op::kParam) {
-      return InvalidArgument("input {}: node {} is a {}, needs a Param", slot,
-                             message.inputs(slot), Name(node->op));
+      return InvalidArgument("input {}: node {} is a {}, needs a Param", slot, message.inputs(slot),
+                             Name(node->op));
     }
     if (node->slot() != slot) {
       return InvalidArgument("input {}: node {} has slot {}: each slot must stand once, in order",

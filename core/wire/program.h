@@ -19,7 +19,7 @@ namespace tensord {
 
 struct WireLimits {
   uint64_t max_nodes = 1 << 20;
-  uint64_t max_inputs = 1 << 16;   // outputs and variables as well
+  uint64_t max_inputs = 1 << 16;                // outputs and variables as well
   int64_t max_tensor_bytes = int64_t{1} << 40;  // of any one value in the graph
   int max_rank = 32;
   size_t max_name_bytes = 1024;

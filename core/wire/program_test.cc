@@ -26,8 +26,8 @@ Program SmallProgram() {
   const Node* n = graph.Variable("n", 1, 8, DType::kInt32);
   const Node* scale = graph.Cast(n, DType::kFloat32);
   const Node* wide = graph.Make(Op::kReshape, {scale}, {1, 1});
-  const Node* product = graph.Make(
-      Op::kMul, {graph.Make(Op::kAdd, {x, y}), graph.Make(Op::kExpand, {wide}, {2, 3})});
+  const Node* product =
+      graph.Make(Op::kMul, {graph.Make(Op::kAdd, {x, y}), graph.Make(Op::kExpand, {wide}, {2, 3})});
   program.inputs = {x, y};
   program.variables = {n};
   program.outputs = {
@@ -75,9 +75,10 @@ TEST(ProgramWireTest, RoundTripKeepsTheProgram) {
 
 TEST(ProgramWireTest, RoundTripKeepsConstants) {
   const std::pair<DType, double> cases[] = {
-      {DType::kFloat32, 0.1},   {DType::kFloat64, 1e300}, {DType::kFloat16, -0.0},
-      {DType::kBFloat16, 3.14}, {DType::kInt8, -128},     {DType::kUint64, 12345},
-      {DType::kBool, 1},        {DType::kFloat32, std::numeric_limits<double>::infinity()},
+      {DType::kFloat32, 0.1},  {DType::kFloat64, 1e300},
+      {DType::kFloat16, -0.0}, {DType::kBFloat16, 3.14},
+      {DType::kInt8, -128},    {DType::kUint64, 12345},
+      {DType::kBool, 1},       {DType::kFloat32, std::numeric_limits<double>::infinity()},
   };
   for (const auto& [dtype, value] : cases) {
     Program program;
@@ -92,8 +93,7 @@ TEST(ProgramWireTest, RoundTripKeepsConstants) {
 
 TEST(ProgramWireTest, ConstantsAreBroughtIntoTheirDType) {
   v1::Program message;
-  *message.add_nodes() =
-      MakeNode(Op::kConst, {}, {300}, static_cast<uint32_t>(DType::kUint8));
+  *message.add_nodes() = MakeNode(Op::kConst, {}, {300}, static_cast<uint32_t>(DType::kUint8));
   message.add_outputs()->set_node(0);
   absl::StatusOr<Program> program = Decode(message, {});
   ASSERT_TRUE(program.ok()) << program.status();
@@ -122,8 +122,7 @@ const Malformed kMalformed[] = {
     {"KernelOp",
      [](v1::Program& m) { m.mutable_nodes(2)->set_op(static_cast<uint32_t>(Op::kLoad)); },
      "node 2 (Load): the op is not legal in a tensor graph"},
-    {"SinkOp",
-     [](v1::Program& m) { m.mutable_nodes(2)->set_op(static_cast<uint32_t>(Op::kSink)); },
+    {"SinkOp", [](v1::Program& m) { m.mutable_nodes(2)->set_op(static_cast<uint32_t>(Op::kSink)); },
      "node 2 (Sink): the op is not legal"},
     {"SelfReference", [](v1::Program& m) { m.mutable_nodes(2)->set_src(0, 2); },
      "node 2 (Add): source 2 does not come before it: the graph has a cycle or is out of order"},
@@ -144,9 +143,7 @@ const Malformed kMalformed[] = {
     {"VoidDType", [](v1::Program& m) { m.mutable_nodes(0)->set_dtype(0); },
      "node 0 (Param): dtype void is not legal"},
     {"IndexDType",
-     [](v1::Program& m) {
-       m.mutable_nodes(0)->set_dtype(static_cast<uint32_t>(DType::kIndex));
-     },
+     [](v1::Program& m) { m.mutable_nodes(0)->set_dtype(static_cast<uint32_t>(DType::kIndex)); },
      "node 0 (Param): dtype index is not legal"},
     {"DTypeWhereItFollows", [](v1::Program& m) { m.mutable_nodes(2)->set_dtype(kF32); },
      "node 2 (Add): the dtype follows from the operands"},
@@ -162,8 +159,7 @@ const Malformed kMalformed[] = {
        m.mutable_nodes(0)->set_ints(2, int64_t{1} << 40);
      },
      "node 0 (Param): Param: shape [1099511627776, 1099511627776] overflows"},
-    {"TensorTooLarge",
-     [](v1::Program& m) { m.mutable_nodes(0)->set_ints(1, int64_t{1} << 42); },
+    {"TensorTooLarge", [](v1::Program& m) { m.mutable_nodes(0)->set_ints(1, int64_t{1} << 42); },
      "node 0 (Param): float32[4398046511104, 3] is larger than the limit",
      absl::StatusCode::kResourceExhausted},
     {"AttributeWhereNone", [](v1::Program& m) { m.mutable_nodes(2)->add_ints(1); },
@@ -187,14 +183,15 @@ const Malformed kMalformed[] = {
      "node 3 (Const): 0 operands and 0 numbers, needs 0 and 1"},
     {"InputIsNoParam", [](v1::Program& m) { m.set_inputs(1, 2); },
      "input 1: node 2 is a Add, needs a Param"},
-    {"InputDangles", [](v1::Program& m) { m.set_inputs(1, 9); },
-     "input 1: node 9 does not exist"},
+    {"InputDangles", [](v1::Program& m) { m.set_inputs(1, 9); }, "input 1: node 9 does not exist"},
     {"SlotTwice", [](v1::Program& m) { m.set_inputs(1, 0); },
      "input 1: node 0 has slot 0: each slot must stand once, in order"},
     {"SlotMissing", [](v1::Program& m) { m.mutable_inputs()->Truncate(1); },
      "node 1 (Param): slot 1 is not among the 1 inputs"},
     {"SlotWithTwoShapes",
-     [](v1::Program& m) { *m.add_nodes() = MakeNode(Op::kParam, {}, {0, 4}, kF32); },
+     [](v1::Program& m) {
+       *m.add_nodes() = MakeNode(Op::kParam, {}, {0, 4}, kF32);
+     },
      "node 3 (Param): input 0 is float32[2, 3], not float32[4]"},
     {"NoOutputs", [](v1::Program& m) { m.clear_outputs(); }, "the program has no outputs"},
     {"OutputDangles", [](v1::Program& m) { m.mutable_outputs(0)->set_node(3); },
@@ -286,28 +283,45 @@ TEST(ProgramWireTest, SurvivesMutation) {
     std::mt19937 random(seed);
     const auto pick = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
     const auto number = [&]() -> int64_t {
-      const int64_t values[] = {pick(8),     -pick(8), pick(64),          int64_t{1} << pick(63),
-                                -1 - pick(2), INT64_MAX - pick(2), INT64_MIN + pick(2)};
+      const int64_t values[] = {pick(8),
+                                -pick(8),
+                                pick(64),
+                                int64_t{1} << pick(63),
+                                -1 - pick(2),
+                                INT64_MAX - pick(2),
+                                INT64_MIN + pick(2)};
       return values[pick(7)];
     };
     v1::Program message = seeds[seed % 2];
     for (int64_t change = 0; change <= pick(4); ++change) {
       v1::Node* node = message.mutable_nodes(static_cast<int>(pick(message.nodes_size())));
       switch (pick(9)) {
-        case 0: node->set_op(static_cast<uint32_t>(pick(kNumOps + 2))); break;
-        case 1: node->set_dtype(static_cast<uint32_t>(pick(kNumDTypes + 2))); break;
-        case 2: node->add_ints(number()); break;
+        case 0:
+          node->set_op(static_cast<uint32_t>(pick(kNumOps + 2)));
+          break;
+        case 1:
+          node->set_dtype(static_cast<uint32_t>(pick(kNumDTypes + 2)));
+          break;
+        case 2:
+          node->add_ints(number());
+          break;
         case 3:
           if (node->ints_size() > 0) node->set_ints(pick(node->ints_size()), number());
           break;
-        case 4: node->add_src(static_cast<uint32_t>(pick(message.nodes_size() + 1))); break;
+        case 4:
+          node->add_src(static_cast<uint32_t>(pick(message.nodes_size() + 1)));
+          break;
         case 5:
           if (node->src_size() > 0) {
             node->set_src(pick(node->src_size()), static_cast<uint32_t>(pick(12)));
           }
           break;
-        case 6: node->mutable_src()->Truncate(static_cast<int>(pick(node->src_size() + 1))); break;
-        case 7: node->mutable_ints()->Truncate(static_cast<int>(pick(node->ints_size() + 1))); break;
+        case 6:
+          node->mutable_src()->Truncate(static_cast<int>(pick(node->src_size() + 1)));
+          break;
+        case 7:
+          node->mutable_ints()->Truncate(static_cast<int>(pick(node->ints_size() + 1)));
+          break;
         case 8: {
           v1::Output* output = message.add_outputs();
           output->set_node(static_cast<uint32_t>(pick(message.nodes_size() + 1)));

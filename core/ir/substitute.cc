@@ -1,13 +1,11 @@
-#include "core/codegen/substitute.h"
+#include "core/ir/substitute.h"
 
 #include <absl/container/inlined_vector.h>
-
-#include <algorithm>
 
 namespace tensord {
 
 std::vector<const Node*> Substitute(Graph& graph, absl::Span<const Node* const> roots,
-                                    const RangeMap& map) {
+                                    const ReplacementMap& map) {
   absl::flat_hash_map<const Node*, const Node*> done;
   for (const Node* node : TopologicalOrder(roots)) {
     const Node*& result = done[node];
@@ -43,12 +41,6 @@ std::vector<const Node*> Substitute(Graph& graph, absl::Span<const Node* const> 
   std::vector<const Node*> results;
   for (const Node* root : roots) results.push_back(done.at(root));
   return results;
-}
-
-RangeNumbers::RangeNumbers(const Node* sink) {
-  for (const Node* node : TopologicalOrder({sink})) {
-    if (node->op == Op::kRange) next_ = std::max(next_, node->range_id() + 1);
-  }
 }
 
 }  // namespace tensord
