@@ -384,14 +384,4 @@ std::unique_ptr<LoweredUnit> LowerUnit(const Unit& unit, const Lowering::Storage
   return result;
 }
 
-std::vector<int64_t> RowMajorStrides(Shape shape) {
-  std::vector<int64_t> strides(shape.size());
-  int64_t stride = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= shape[i];
-  }
-  return strides;
-}
-
 }  // namespace tensord

@@ -51,10 +51,4 @@ struct LoweredUnit {
 // Null if the tensors can't share a kernel without computing something twice.
 std::unique_ptr<LoweredUnit> LowerUnit(const Unit& unit, const Lowering::StorageOf& storage_of);
 
-// True for a sum of products whose factors are each read many times: matmul, convolution.
-bool IsContraction(const Node* reduce);
-
-// Row-major strides of a shape, in elements.
-std::vector<int64_t> RowMajorStrides(Shape shape);
-
 }  // namespace tensord

@@ -168,24 +168,35 @@ std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit) {
 
 void DropGuards(LoweredUnit& unit,
                 const absl::flat_hash_map<const Node*, std::vector<int64_t>>& margins) {
-  std::vector<const Node*> values;
-  for (const LoweredUnit::Output& output : unit.outputs) values.push_back(output.value);
-  ReplacementMap unguarded;
-  for (const Node* node : TopologicalOrder(values)) {
-    if (node->op != Op::kWhere || node->src[1]->op != Op::kMul) continue;
-    const Node* product = node->src[1];
-    for (const Access& access : unit.accesses) {
-      if (!margins.contains(access.tensor)) continue;
-      if (access.load != product->src[0] && access.load != product->src[1]) continue;
-      const absl::flat_hash_set<const Node*> inside = InsideConditions(unit.graph, access);
-      const std::vector<const Node*> guard = Conjuncts(node->src[0]);
-      if (std::all_of(guard.begin(), guard.end(),
-                      [&](const Node* condition) { return inside.contains(condition); })) {
-        unguarded[node] = {product};
-      }
+  absl::flat_hash_map<const Node*, absl::flat_hash_set<const Node*>> inside;  // by load
+  for (const Access& access : unit.accesses) {
+    if (margins.contains(access.tensor)) {
+      inside[access.load] = InsideConditions(unit.graph, access);
     }
   }
-  values = Substitute(unit.graph, values, unguarded);
+  std::vector<const Node*> values;
+  for (const LoweredUnit::Output& output : unit.outputs) values.push_back(output.value);
+  // The innermost guards first: one goes around another, and around the product.
+  for (bool changed = true; changed;) {
+    ReplacementMap unguarded;
+    for (const Node* node : TopologicalOrder(values)) {
+      if (node->op != Op::kWhere || !node->src[2]->IsConst() || node->src[2]->ints[0] != 0) continue;
+      const Node* value = node->src[1];
+      const bool is_product = value->op == Op::kMul;
+      for (const Node* load : is_product ? value->src : absl::MakeConstSpan(&value, 1)) {
+        auto found = inside.find(load);
+        if (found == inside.end()) continue;
+        const std::vector<const Node*> guard = Conjuncts(node->src[0]);
+        if (std::all_of(guard.begin(), guard.end(), [&](const Node* condition) {
+              return found->second.contains(condition);
+            })) {
+          unguarded[node] = {value};
+        }
+      }
+    }
+    changed = !unguarded.empty();
+    if (changed) values = Substitute(unit.graph, values, unguarded);
+  }
   for (size_t i = 0; i < values.size(); ++i) unit.outputs[i].value = values[i];
 }
 

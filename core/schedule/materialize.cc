@@ -80,19 +80,6 @@ const Node* Base(const Node* node, bool* repeats) {
   return node;
 }
 
-// The product that a contraction sums, or null.
-const Node* ProductOf(const Node* reduce) {
-  if (!IsSum(reduce)) return nullptr;
-  const Node* node = reduce->src[0];
-  while (IsOneToOne(node->op) || IsSum(node)) node = node->src[0];
-  if (node->op != Op::kMul || !IsFloat(node->dtype)) return nullptr;
-  for (const Node* factor : node->src) {
-    bool repeats;
-    if (Base(factor, &repeats)->IsConst() || !repeats) return nullptr;
-  }
-  return node;
-}
-
 bool IsLeaf(const Node* node) {
   return node->op == Op::kParam || node->op == Op::kConst || node->op == Op::kVariable ||
          node->op == Op::kIota;
@@ -110,7 +97,6 @@ void AddOperands(const Node* product, absl::flat_hash_set<const Node*>& chosen) 
     }
   }
 }
-
 int Cost(const Node* node) {
   switch (node->op) {
     case Op::kExp:
@@ -131,7 +117,17 @@ int Cost(const Node* node) {
 
 }  // namespace
 
-bool IsContraction(const Node* reduce) { return ProductOf(reduce) != nullptr; }
+const Node* ContractionProduct(const Node* reduce) {
+  if (!IsSum(reduce)) return nullptr;
+  const Node* node = reduce->src[0];
+  while (IsOneToOne(node->op) || IsSum(node)) node = node->src[0];
+  if (node->op != Op::kMul || !IsFloat(node->dtype)) return nullptr;
+  for (const Node* factor : node->src) {
+    bool repeats;
+    if (Base(factor, &repeats)->IsConst() || !repeats) return nullptr;
+  }
+  return node;
+}
 
 Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
   const std::vector<const Node*> order = TopologicalOrder(outputs);
@@ -151,7 +147,7 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
     if (node->op != Op::kReduce) continue;
     if (output_set.contains(node) || !IsAbsorbed(node, consumers)) {
       chosen.insert(SinkPastElementwise(node, consumers, output_set));
-      if (const Node* product = ProductOf(node)) AddOperands(product, chosen);
+      if (const Node* product = ContractionProduct(node)) AddOperands(product, chosen);
     }
   }
 
@@ -188,7 +184,7 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
         int64_t& most = result.reduces[tensor];
         most = std::max(most, NumElements(node->src[0]->shape) /
                                   std::max<int64_t>(NumElements(node->shape), 1));
-        if (IsContraction(node)) result.contracts.insert(tensor);
+        if (ContractionProduct(node) != nullptr) result.contracts.insert(tensor);
       }
       for (const Node* src : node->src) {
         if (!seen.insert(src).second) continue;

@@ -20,6 +20,10 @@ struct Materialized {
   absl::flat_hash_set<const Node*> contracts;  // those with a contraction
 };
 
+// The product that a contraction sums: a product of two tensors that are each read many times, as in
+// matmul and convolution, through movement and inner sums. Null for other reductions.
+const Node* ContractionProduct(const Node* reduce);
+
 Materialized ChooseMaterialized(absl::Span<const Node* const> outputs);
 
 }  // namespace tensord

@@ -13,6 +13,7 @@
 #include "core/schedule/fuse.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/memory.h"
+#include "core/schedule/split_reduce.h"
 
 namespace tensord {
 namespace {
@@ -94,8 +95,9 @@ class Scheduler {
 absl::Status Scheduler::PrepareOutputs() {
   std::vector<const Node*> roots;
   for (const Program::Output& output : program_.outputs) roots.push_back(output.value);
-  TD_ASSIGN_OR_RETURN(const std::vector<const Node*> copies,
+  TD_ASSIGN_OR_RETURN(std::vector<const Node*> copies,
                       SimplifyForSchedule(graph_, CopyTo(graph_, roots)));
+  copies = SplitBigContractions(graph_, copies);
   params_.assign(program_.inputs.size(), nullptr);
   for (const Node* node : TopologicalOrder(copies)) {
     if (node->op == Op::kParam) params_[node->slot()] = node;
