@@ -98,8 +98,8 @@ class Linearizer {
   void StoreAll(const Node* store);
   void Store(const Node* node, Copy copy);
   void Fold(const Node* fold);
-  const Node* FoldBody(const Node* fold, const std::vector<Copy>& terms, const Node* accumulator,
-                       Region* inner);
+  const Node* FoldBody(const Node* fold, const std::vector<Copy>& terms, int lanes,
+                       const Node* accumulator, Region* inner);
   bool IsContiguous(const Node* index, const Node* vector) const;
 
   // Makes a node and puts it where its sources are known.
@@ -393,11 +393,10 @@ const Node* Linearizer::Read(const Node* accumulator, Region* region) {
 }
 
 // One step of a reduction: the accumulator's value with the terms of all copies taken in.
-const Node* Linearizer::FoldBody(const Node* fold, const std::vector<Copy>& terms,
+const Node* Linearizer::FoldBody(const Node* fold, const std::vector<Copy>& terms, int lanes,
                                  const Node* accumulator, Region* inner) {
   const ReduceKind kind = fold->reduce_kind();
   const Node* body = fold->src[0];
-  const int lanes = accumulator == nullptr ? 1 : accumulator->lanes;
   const bool multiply_add = kind == ReduceKind::kAdd && body->op == Op::kMul &&
                             IsFloat(body->dtype) && target_.has_fma;
   if (multiply_add && accumulator != nullptr) {
@@ -476,9 +475,9 @@ void Linearizer::Fold(const Node* fold) {
                             .ints = {next_accumulator_++}},
                            outer);
       }
-      const Node* total = FoldBody(member, terms, accumulator, inner);
+      const Node* total = FoldBody(member, terms, lanes, accumulator, inner);
       if (accumulator == nullptr) {
-        values_[{member, copy.bits()}] = Widen(total, lanes);
+        values_[{member, copy.bits()}] = total;
         return;
       }
       Emit({.op = Op::kUpdate, .src = {{accumulator, total}}}, inner);

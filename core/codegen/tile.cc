@@ -62,6 +62,7 @@ class Tiler {
   void Analyze();
   double TimesOf(const Node* node) const;
   std::optional<int64_t> StrideOf(const MemoryAccess& access, const Node* range) const;
+  int64_t Footprint(const Node* root) const;
   bool IsUnitStride(const Node* root, const Node* range) const;
   double Contiguity(const Node* range) const;
   int64_t Lanes() const;
@@ -128,6 +129,19 @@ bool Tiler::IsUnitStride(const Node* root, const Node* range) const {
     any = true;
   }
   return any;
+}
+
+// Bytes that the loads under `root` read, over all ranges.
+int64_t Tiler::Footprint(const Node* root) const {
+  absl::flat_hash_set<const Node*> below;
+  for (const Node* node : TopologicalOrder({root})) below.insert(node);
+  double bytes = 0;
+  for (const MemoryAccess& access : accesses_) {
+    if (!below.contains(access.node)) continue;
+    const double elements = static_cast<double>(access.node->src[0]->ints[1]);
+    bytes += std::min(access.times, elements) * ItemSize(access.node->dtype);
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 // How much lanes along `range` would gain: contiguous accesses count for it, scattered against.
@@ -291,8 +305,28 @@ bool Tiler::TileContraction() {
     if (loop == best) continue;
     (free_->Depends(factors[of_factor], loop) ? shared : rows).push_back(loop);
   }
-  // The vector factor's panel is used by all rows before the next one is taken.
+  // The vector factor's panel is used by all rows before the next one is taken, and a block of rows
+  // that stays in the cache by all panels.
+  const Node* block = nullptr;
+  if (!rows.empty()) {
+    const int64_t size = rows[0]->range_size();
+    int64_t bytes = Footprint(factors[1 - of_factor]) / size;
+    for (const Node* loop : shared) {
+      if (free_->Depends(factors[1 - of_factor], loop)) bytes /= loop->range_size();
+    }
+    bytes = std::max<int64_t>(bytes, 1);
+    const int64_t fit = target_.l2_bytes / 2 / bytes;
+    const int64_t inner = fit >= size ? size : LargestDivisor(size, fit);
+    if (inner < size && inner * bytes * 8 >= target_.l2_bytes / 2) {
+      const std::vector<const Node*> parts =
+          Split(rows[0], {{size / inner, RangeKind::kLoop}, {inner, RangeKind::kLoop}});
+      block = parts[0];
+      rows.erase(rows.begin());
+      rows.insert(rows.begin(), parts.begin() + 1, parts.end());
+    }
+  }
   nest_.loops = shared;
+  if (block != nullptr) nest_.loops.push_back(block);
   nest_.loops.push_back(best);
   nest_.loops.insert(nest_.loops.end(), rows.begin(), rows.end());
   const int64_t blocks = best->range_size() / lanes;

@@ -324,7 +324,7 @@ std::optional<RangeSet> LowerTensors(const Unit& unit, Lowering& lowering) {
 
 bool Fuser::IsLegal(const Unit& unit) {
   const absl::flat_hash_set<const Node*> inside(unit.tensors.begin(), unit.tensors.end());
-  const Lowering::Storage anywhere{0, std::vector<int64_t>(64, 1), 1};
+  const Lowering::Storage anywhere{0, {std::vector<int64_t>(64, 1)}, 1};
   absl::flat_hash_set<const Node*> buffers(unit.tensors.begin(), unit.tensors.end());
   for (const Node* tensor : unit.tensors) {
     for (const Node* need : materialized_.needs.at(tensor)) buffers.insert(need);

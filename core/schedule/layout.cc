@@ -200,19 +200,32 @@ void DropGuards(LoweredUnit& unit,
   for (size_t i = 0; i < values.size(); ++i) unit.outputs[i].value = values[i];
 }
 
-std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis) {
-  std::vector<int64_t> strides(shape.size());
+Layout WithInnermost(Shape shape, int64_t axis) {
+  Layout layout{std::vector<int64_t>(shape.size())};
   int64_t stride = 1;
   if (!shape.empty()) {
-    strides[axis] = 1;
+    layout.strides[axis] = 1;
     stride = shape[axis];
   }
   for (size_t i = shape.size(); i-- > 0;) {
     if (static_cast<int64_t>(i) == axis) continue;
-    strides[i] = stride;
+    layout.strides[i] = stride;
     stride *= shape[i];
   }
-  return strides;
+  return layout;
+}
+
+Layout Blocked(Shape shape, int64_t axis, int64_t block) {
+  Layout layout{std::vector<int64_t>(shape.size()), axis, block};
+  layout.strides[axis] = 1;
+  int64_t stride = block;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (static_cast<int64_t>(i) == axis) continue;
+    layout.strides[i] = stride;
+    stride *= shape[i];
+  }
+  layout.block_stride = stride;
+  return layout;
 }
 
 }  // namespace tensord

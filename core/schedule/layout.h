@@ -34,7 +34,10 @@ std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit);
 void DropGuards(LoweredUnit& unit,
                 const absl::flat_hash_map<const Node*, std::vector<int64_t>>& margins);
 
-// Strides with `axis` innermost and the other axes in their order.
-std::vector<int64_t> StridesWithInnermost(Shape shape, int64_t axis);
+// `axis` innermost and the other axes in their order.
+Layout WithInnermost(Shape shape, int64_t axis);
+// `axis` cut into blocks, each of which holds all of the other axes: what a row of register tiles
+// reads lies in one piece, wherever the tensor is big.
+Layout Blocked(Shape shape, int64_t axis, int64_t block);
 
 }  // namespace tensord

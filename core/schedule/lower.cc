@@ -42,6 +42,24 @@ std::vector<const Node*> Conjuncts(const Node* condition) {
   return conjuncts;
 }
 
+const Node* Offset(Graph& graph, const Index& index, const Layout& layout) {
+  const Node* offset = graph.Index(0);
+  const auto add = [&](const Node* part, int64_t stride) {
+    offset =
+        graph.Make(Op::kAdd, {offset, graph.Make(Op::kMul, {part, graph.Index(stride)})});
+  };
+  for (size_t axis = 0; axis < index.size(); ++axis) {
+    if (static_cast<int64_t>(axis) == layout.blocked_axis) {
+      const Node* block = graph.Index(layout.block);
+      add(graph.Make(Op::kFloorDiv, {index[axis], block}), layout.block_stride);
+      add(graph.Make(Op::kFloorMod, {index[axis], block}), 1);
+    } else {
+      add(index[axis], layout.strides[axis]);
+    }
+  }
+  return offset;
+}
+
 Lowering::Lowering(Graph& graph, StorageOf storage_of, IsSite is_site)
     : graph_(graph), storage_of_(std::move(storage_of)), is_site_(std::move(is_site)) {}
 
@@ -53,15 +71,6 @@ Index Lowering::OutputRanges(Shape shape) {
   Index index;
   for (int64_t dim : shape) index.push_back(Range(dim, RangeKind::kLoop));
   return index;
-}
-
-const Node* Lowering::Flatten(const Index& index, const std::vector<int64_t>& strides) {
-  const Node* flat = graph_.Index(0);
-  for (size_t i = 0; i < index.size(); ++i) {
-    flat = graph_.Make(Op::kAdd,
-                       {flat, graph_.Make(Op::kMul, {index[i], graph_.Index(strides[i])})});
-  }
-  return flat;
 }
 
 const Node* Lowering::And(const Node* a, const Node* b) {
@@ -294,7 +303,7 @@ const Node* Lowering::Load(const Node* tensor, const Storage& storage, const Ind
     inside[axis] = graph_.Make(Op::kAdd, {index[axis], graph_.Index(margin)});
     TD_CHECK(inside[axis]->lo >= 0 && inside[axis]->hi < tensor->shape[axis] + 2 * margin);
   }
-  std::vector<const Node*> src = {param, Flatten(inside, storage.strides)};
+  std::vector<const Node*> src = {param, Offset(graph_, inside, storage.layout)};
   // What lies in the margin is the zero that the gate would give.
   if (gate != nullptr && storage.margin.empty()) src.push_back(gate);
   const Node* load = graph_.Make(Op::kLoad, src, {});

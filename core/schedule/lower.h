@@ -39,11 +39,22 @@ struct Site {
   const Node* value;                 // kernel level
 };
 
+// Where the elements of a tensor lie: at the sum of index * stride. A blocked axis is cut into blocks,
+// elements of one block lie side by side and blocks lie `block_stride` apart.
+struct Layout {
+  std::vector<int64_t> strides;  // per axis, in elements; 1 for a blocked axis
+  int64_t blocked_axis = -1;
+  int64_t block = 0, block_stride = 0;
+  bool operator==(const Layout&) const = default;
+};
+// The offset of the element at `index`.
+const Node* Offset(Graph& graph, const Index& index, const Layout& layout);
+
 class Lowering {
  public:
   struct Storage {
-    int64_t slot;                  // Param of the kernel
-    std::vector<int64_t> strides;  // per axis, in elements
+    int64_t slot;  // Param of the kernel
+    Layout layout;
     int64_t elements;
     // Zeros around the tensor, per axis, that may be read: none if empty.
     std::vector<int64_t> margin = {};
@@ -60,8 +71,6 @@ class Lowering {
   // A Range for every axis longer than 1; constant 0 for the others.
   Index OutputRanges(Shape shape);
   const Node* Zero() { return graph_.Index(0); }
-  // Offset of an element in its storage.
-  const Node* Flatten(const Index& index, const std::vector<int64_t>& strides);
 
   const std::vector<Access>& accesses() const { return accesses_; }
   const std::vector<Site>& sites() const { return sites_; }

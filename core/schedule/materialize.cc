@@ -60,7 +60,7 @@ const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
     const std::vector<const Node*>& users = consumers.at(node);
     if (users.size() != 1) break;
     const Node* user = users[0];
-    if (In(user->op, ElementwiseOps())) {
+    if (In(user->op, ElementwiseOps()) || (KeepsAxes(user) && outputs.contains(user))) {
       best = user;
     } else if (!KeepsAxes(user)) {
       break;

@@ -19,6 +19,10 @@ namespace tensord {
 namespace {
 
 constexpr uint64_t kScratchAlignment = 256;
+// Columns that a register tile of a contraction covers, and the size from which on a factor is laid
+// out in blocks of them: where rows are far apart, each read would need a page of its own.
+constexpr int64_t kBlock = 32;
+constexpr int64_t kBlockedBytes = 256 << 10;
 // A contraction that reads an input this often gets a copy of it in the order it likes.
 constexpr double kPackReuse = 16;
 
@@ -58,7 +62,7 @@ class Scheduler {
   absl::Status PrepareOutputs();
   void ChooseLayouts();
   int64_t InnermostOf(const Node* tensor) const;
-  void AddCopyUnit(const Node* copy, int64_t innermost, std::vector<Unit>& units);
+  void AddCopyUnit(const Node* copy, Layout layout, std::vector<Unit>& units);
   void AddPackedCopy(const LayoutVote& vote, const Unit& unit, Copies& copies,
                      std::vector<Unit>& units);
   void AddPaddedCopy(const GuardedProduct& guarded, Copies& copies, std::vector<Unit>& units);
@@ -69,15 +73,15 @@ class Scheduler {
   void OrderSteps();
   bool CanRunBefore(int first, int second) const;
   void PlaceTemporaries();
-  const std::vector<int64_t>& StridesOf(const Node* tensor);
+  const Layout& LayoutOf(const Node* tensor);
 
   const Program& program_;
   Graph graph_;
   std::vector<OutputValue> outputs_;
   std::vector<const Node*> params_;  // by slot; null if unused
   Fusion fusion_;
-  absl::flat_hash_map<const Node*, int64_t> innermost_;
-  absl::flat_hash_map<const Node*, std::vector<int64_t>> strides_;
+  absl::flat_hash_map<const Node*, int64_t> innermost_;  // of temporaries that were voted on
+  absl::flat_hash_map<const Node*, Layout> layouts_;
   std::vector<Copies> copies_;  // by unit
   absl::flat_hash_map<const Node*, int> buffer_of_;
   // Where outputs are stored besides: tensor -> buffers.
@@ -113,8 +117,7 @@ absl::Status Scheduler::PrepareOutputs() {
 void Scheduler::ChooseLayouts() {
   absl::flat_hash_set<const Node*> fixed;
   for (const OutputValue& output : outputs_) fixed.insert(output.value);
-  const std::vector<int64_t> ones(64, 1);
-  const Lowering::Storage anywhere{0, ones, 1};
+  const Lowering::Storage anywhere{0, {std::vector<int64_t>(64, 1)}, 1};
   const auto in_memory = [&](const Node* tensor) {
     return tensor->op == Op::kParam || fusion_.stored.contains(tensor) ? &anywhere : nullptr;
   };
@@ -167,9 +170,9 @@ int64_t Scheduler::InnermostOf(const Node* tensor) const {
 }
 
 // A unit of its own that makes `copy`.
-void Scheduler::AddCopyUnit(const Node* copy, int64_t innermost, std::vector<Unit>& units) {
+void Scheduler::AddCopyUnit(const Node* copy, Layout layout, std::vector<Unit>& units) {
   if (!fusion_.stored.insert(copy).second) return;
-  innermost_[copy] = innermost;
+  layouts_[copy] = std::move(layout);
   units.push_back({{copy}});
   copies_.push_back({});
 }
@@ -178,7 +181,13 @@ void Scheduler::AddPackedCopy(const LayoutVote& vote, const Unit& unit, Copies& 
                               std::vector<Unit>& units) {
   const Node* tensor = vote.tensor;
   if (std::find(unit.tensors.begin(), unit.tensors.end(), tensor) != unit.tensors.end()) return;
-  if (StridesOf(tensor) == StridesWithInnermost(tensor->shape, vote.axis)) return;
+  Layout wanted = WithInnermost(tensor->shape, vote.axis);
+  const int64_t size = tensor->shape[vote.axis];
+  if (size > kBlock && size % kBlock == 0 &&
+      NumElements(tensor->shape) * ItemSize(tensor->dtype) >= kBlockedBytes) {
+    wanted = Blocked(tensor->shape, vote.axis, kBlock);
+  }
+  if (LayoutOf(tensor) == wanted) return;
   if (vote.weight < kPackReuse * static_cast<double>(NumElements(tensor->shape))) return;
   // A value of its own for each order: the axis is in a permutation and its inverse.
   std::vector<int64_t> forth, back(tensor->rank());
@@ -191,7 +200,7 @@ void Scheduler::AddPackedCopy(const LayoutVote& vote, const Unit& unit, Copies& 
   const Node* copy = graph_.Intern(
       {.op = Op::kContiguous,
        .src = {graph_.Intern({.op = Op::kPermute, .src = {permuted}, .ints = back})}});
-  AddCopyUnit(copy, vote.axis, units);
+  AddCopyUnit(copy, std::move(wanted), units);
   copies[tensor] = {copy};
 }
 
@@ -204,16 +213,16 @@ void Scheduler::AddPaddedCopy(const GuardedProduct& guarded, Copies& copies,
   const Node* copy = graph_.Intern(
       {.op = Op::kContiguous,
        .src = {graph_.Intern({.op = Op::kPad, .src = {tensor}, .ints = pads})}});
-  AddCopyUnit(copy, InnermostOf(tensor), units);
+  AddCopyUnit(copy, WithInnermost(copy->shape, InnermostOf(tensor)), units);
   copies[tensor] = {copy, guarded.margin};
 }
 
-const std::vector<int64_t>& Scheduler::StridesOf(const Node* tensor) {
-  auto [place, is_new] = strides_.try_emplace(tensor);
-  if (is_new) {
-    place->second = StridesWithInnermost(tensor->shape, InnermostOf(tensor));
+const Layout& Scheduler::LayoutOf(const Node* tensor) {
+  auto found = layouts_.find(tensor);
+  if (found == layouts_.end()) {
+    found = layouts_.emplace(tensor, WithInnermost(tensor->shape, InnermostOf(tensor))).first;
   }
-  return place->second;
+  return found->second;
 }
 
 int Scheduler::AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor) {
@@ -264,7 +273,7 @@ absl::Status Scheduler::LowerToKernel(int unit) {
     }
     auto [place, is_new] = storages.try_emplace(tensor);
     if (is_new) {
-      place->second = {slot_of(BufferOf(tensor)), StridesOf(tensor), NumElements(tensor->shape),
+      place->second = {slot_of(BufferOf(tensor)), LayoutOf(tensor), NumElements(tensor->shape),
                        std::move(margin)};
     }
     return &place->second;
@@ -291,12 +300,7 @@ absl::Status Scheduler::LowerToKernel(int unit) {
       const int64_t elements = NumElements(output.tensor->shape);
       const Node* param =
           graph.Param(slot_of(targets[i]), output.tensor->dtype, {elements});
-      const Node* offset = graph.Index(0);
-      const std::vector<int64_t>& strides = StridesOf(output.tensor);
-      for (size_t axis = 0; axis < strides.size(); ++axis) {
-        offset = graph.Make(Op::kAdd, {offset, graph.Make(Op::kMul, {output.index[axis],
-                                                                     graph.Index(strides[axis])})});
-      }
+      const Node* offset = Offset(graph, output.index, LayoutOf(output.tensor));
       stores.push_back(graph.Make(Op::kStore, {param, offset, output.value}));
       store_indices.insert(offset);
     }

@@ -47,7 +47,7 @@ Choice Choose(const Node* reduce) {
   for (int64_t candidate = 2; candidate <= size; ++candidate) {
     if (size % candidate != 0 || reduced / candidate < kMinWorkPerResult) continue;
     // Writing and reading a partial result must stay cheap beside reading the factors again.
-    if (results * item * candidate > bytes) break;
+    if (results * item * candidate * 2 > bytes) break;
     parts = candidate;
     if (bytes / candidate <= kPartBytes) break;
   }
