@@ -4,6 +4,7 @@
 #include "core/codegen/linearize.h"
 #include "core/codegen/loops.h"
 #include "core/codegen/tile.h"
+#include "core/rules/spec.h"
 
 namespace tensord {
 
@@ -35,6 +36,9 @@ absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
   NormalizeLoops(nest);
   Tile(nest, target);
   TD_RETURN_IF_ERROR(Linearize(nest, target, program));
+#ifndef NDEBUG
+  TD_RETURN_IF_ERROR(VerifyLinear(program.body), "codegen of kernel '{}'", kernel.name);
+#endif
   result->graph = std::move(nest.graph);
   return result;
 }

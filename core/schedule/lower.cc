@@ -267,7 +267,10 @@ const Node* Lowering::Fold(ReduceKind kind, const Node* body, std::vector<const 
     guard = body->src[0];
     inner = body->src[1];
   }
-  if (inner->op == Op::kFold && inner->reduce_kind() == kind) {
+  // But for one that is needed by itself: its loops are its own.
+  const bool is_site = std::any_of(sites_.begin(), sites_.end(),
+                                   [&](const Site& site) { return site.value == inner; });
+  if (inner->op == Op::kFold && inner->reduce_kind() == kind && !is_site) {
     ranges.insert(ranges.end(), inner->src.begin() + 1, inner->src.end());
     body = inner->src[0];
     if (guard != nullptr) {
@@ -288,10 +291,21 @@ const Node* Lowering::LowerGather(const Node* tensor, const Index& index, const 
   const Node* source = tensor->src[0];
   const Node* rows = tensor->src[1];
   const Index where(index.begin(), index.begin() + rows->rank());
-  const Node* row = graph_.Cast(Lower(rows, where, gate), DType::kIndex);
-  Index in = {row};
+  const Node* row = Lower(rows, where, gate);
+  // Compared in the type of the data: arithmetic on indices takes for granted that nothing overflows,
+  // and data may be anything.
+  const int64_t count = source->shape[0];
+  const Node* inside = graph_.Bool(true);
+  if (!IsUnsigned(row->dtype)) {
+    inside = graph_.Make(Op::kCmpLt, {graph_.Int(row->dtype, -1), row});
+  }
+  if (row->dtype == DType::kUint64 || count <= IntMax(row->dtype)) {
+    inside = graph_.Make(
+        Op::kAnd, {inside, graph_.Make(Op::kCmpLt, {row, graph_.Int(row->dtype, count)})});
+  }
+  Index in = {graph_.Cast(row, DType::kIndex)};
   in.insert(in.end(), index.begin() + rows->rank(), index.end());
-  return Guarded(source, in, InBounds(row, source->shape[0]), gate);
+  return Guarded(source, in, inside, gate);
 }
 
 const Node* Lowering::Load(const Node* tensor, const Storage& storage, const Index& index,

@@ -10,6 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/rules/simplify.h"
+#include "core/rules/spec.h"
 #include "core/schedule/fuse.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/memory.h"
@@ -316,6 +317,9 @@ absl::Status Scheduler::LowerToKernel(int unit) {
   auto kernel = std::make_unique<Kernel>();
   kernel->sink = graph.Make(Op::kSink, stores, {});
   kernel->loops = lowered->loops;
+#ifndef NDEBUG
+  TD_RETURN_IF_ERROR(VerifyKernel({kernel->sink}), "scheduling program '{}'", program_.name);
+#endif
   kernel->params.resize(step.buffers.size());
   for (const Node* node : TopologicalOrder({kernel->sink})) {
     if (node->op == Op::kParam) kernel->params[node->slot()] = node;
