@@ -5,6 +5,7 @@
 #include <absl/numeric/int128.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <variant>
 
@@ -17,7 +18,7 @@ namespace tensord {
 namespace {
 
 // Unrolled and vector ranges that one kernel may have, and the size of one.
-constexpr int kMaxUnrolled = 18;
+constexpr int kMaxUnrolled = 36;
 constexpr int64_t kMaxUnroll = 126;
 
 // One loop with what happens in it, in order; the root is the kernel itself.
@@ -32,24 +33,30 @@ struct Region {
 // for a vector range that stands for all lanes.
 class Copy {
  public:
-  static absl::uint128 Mask(int slot) { return absl::uint128(127) << (7 * slot); }
   int64_t Get(int slot) const {
-    return static_cast<int64_t>(absl::Uint128Low64(bits_ >> (7 * slot)) & 127) - 1;
+    return static_cast<int64_t>(absl::Uint128Low64(bits_[slot / 18] >> Shift(slot)) & 127) - 1;
   }
   Copy With(int slot, int64_t value) const {
-    Copy result;
-    result.bits_ = (bits_ & ~Mask(slot)) | absl::uint128(value + 1) << (7 * slot);
+    Copy result = *this;
+    absl::uint128& bits = result.bits_[slot / 18];
+    bits = (bits & ~(absl::uint128(127) << Shift(slot))) | absl::uint128(value + 1) << Shift(slot);
     return result;
   }
-  Copy Masked(absl::uint128 mask) const {
+  // The same for these slots, not chosen for the others.
+  Copy Only(absl::Span<const int> slots) const {
     Copy result;
-    result.bits_ = bits_ & mask;
+    for (int slot : slots) result = result.With(slot, Get(slot));
     return result;
   }
-  absl::uint128 bits() const { return bits_; }
+  bool operator==(const Copy&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Copy& copy) {
+    return H::combine(std::move(h), copy.bits_);
+  }
 
  private:
-  absl::uint128 bits_ = 0;
+  static int Shift(int slot) { return 7 * (slot % 18); }
+  std::array<absl::uint128, 2> bits_ = {};
 };
 
 class Linearizer {
@@ -61,10 +68,12 @@ class Linearizer {
     TD_RETURN_IF_ERROR(Number());
     MakeLoops();
     GroupFolds();
+    // A store inside a reduction's loop is made with that loop.
+    std::vector<const Node*> stores;
     for (const Node* store : nest_.sink->src) {
-      // A store inside a reduction's loop is made with that loop.
-      if (!HasFoldRange(store)) StoreAll(store);
+      if (!HasFoldRange(store)) stores.push_back(store);
     }
+    StoreAll(stores);
     // An inner loop of the outputs comes after all else in its outer loop, which it may need.
     for (const Node* loop : nest_.loops) {
       auto found = region_of_range_.find(loop);
@@ -86,7 +95,7 @@ class Linearizer {
   template <typename Visit>
   void ForEachCopy(const std::vector<int>& slots, Copy copy, const Visit& visit, size_t from = 0);
   const Node* VectorRange(const Node* node) const;
-  absl::uint128 Mask(const Node* node) const;
+  const std::vector<int>& Slots(const Node* node);
   bool AllLanes(const Node* node, Copy copy) const;
 
   // The value of a kernel-level node for one copy, at the linear level.
@@ -95,7 +104,7 @@ class Linearizer {
   const Node* IndexVector(const Node* node, Copy copy);
   const Node* Load(const Node* node, Copy copy);
   bool HasFoldRange(const Node* node) const;
-  void StoreAll(const Node* store);
+  void StoreAll(absl::Span<const Node* const> stores);
   void Store(const Node* node, Copy copy);
   void Fold(const Node* fold);
   const Node* FoldBody(const Node* fold, const std::vector<Copy>& terms, int lanes,
@@ -120,7 +129,8 @@ class Linearizer {
   absl::flat_hash_map<const Node*, Region*> region_of_range_, region_of_;
   absl::flat_hash_map<const Node*, int> slot_of_;  // unrolled and vector ranges
   std::vector<const Node*> slots_;
-  absl::flat_hash_map<std::pair<const Node*, absl::uint128>, const Node*> values_;
+  absl::flat_hash_map<std::pair<const Node*, Copy>, const Node*> values_;
+  absl::flat_hash_map<const Node*, std::vector<int>> slots_of_;  // by node: those it depends on
   // Folds with the same ranges run in one loop; keyed by their first range.
   absl::flat_hash_map<const Node*, std::vector<const Node*>> group_of_;
   absl::flat_hash_set<const Node*> fold_ranges_;
@@ -211,12 +221,16 @@ const Node* Linearizer::VectorRange(const Node* node) const {
   return vector;
 }
 
-absl::uint128 Linearizer::Mask(const Node* node) const {
-  absl::uint128 mask = 0;
-  for (const Node* range : free_.Of(node)) {
-    if (auto slot = slot_of_.find(range); slot != slot_of_.end()) mask |= Copy::Mask(slot->second);
+const std::vector<int>& Linearizer::Slots(const Node* node) {
+  auto [place, is_new] = slots_of_.try_emplace(node);
+  if (is_new) {
+    for (const Node* range : free_.Of(node)) {
+      if (auto slot = slot_of_.find(range); slot != slot_of_.end()) {
+        place->second.push_back(slot->second);
+      }
+    }
   }
-  return mask;
+  return place->second;
 }
 
 const Node* Linearizer::Emit(const NodeSpec& spec, Region* at_least) {
@@ -250,8 +264,8 @@ const Node* Linearizer::Widen(const Node* value, int lanes) {
 }
 
 const Node* Linearizer::Value(const Node* node, Copy copy) {
-  copy = copy.Masked(Mask(node));
-  const auto key = std::make_pair(node, copy.bits());
+  copy = copy.Only(Slots(node));
+  const auto key = std::make_pair(node, copy);
   if (auto found = values_.find(key); found != values_.end()) return found->second;
   const Node* value = NewValue(node, copy);
   values_[key] = value;
@@ -284,8 +298,12 @@ const Node* Linearizer::NewValue(const Node* node, Copy copy) {
     case Op::kLoad:
       return Load(node, copy);
     case Op::kFold:
+      if (const Node* vector = VectorRange(node); vector != nullptr && !AllLanes(node, copy)) {
+        const int slot = slot_of_.at(vector);
+        return EmitOp(Op::kExtract, {Value(node, copy.With(slot, -1))}, {copy.Get(slot)});
+      }
       Fold(node);
-      return values_.at({node, copy.bits()});
+      return values_.at({node, copy});
     default:
       break;
   }
@@ -355,8 +373,14 @@ bool Linearizer::HasFoldRange(const Node* node) const {
                      [&](const Node* range) { return fold_ranges_.contains(range); });
 }
 
-void Linearizer::StoreAll(const Node* store) {
-  ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Store(store, copy); });
+// All values before the first store: a store may overwrite what another one's value reads.
+void Linearizer::StoreAll(absl::Span<const Node* const> stores) {
+  for (const Node* store : stores) {
+    ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Value(store->src[2], copy); });
+  }
+  for (const Node* store : stores) {
+    ForEachCopy(FreeSlots(store), Copy(), [&](Copy copy) { Store(store, copy); });
+  }
 }
 
 void Linearizer::Store(const Node* node, Copy copy) {
@@ -477,7 +501,7 @@ void Linearizer::Fold(const Node* fold) {
       }
       const Node* total = FoldBody(member, terms, lanes, accumulator, inner);
       if (accumulator == nullptr) {
-        values_[{member, copy.bits()}] = total;
+        values_[{member, copy}] = total;
         return;
       }
       Emit({.op = Op::kUpdate, .src = {{accumulator, total}}}, inner);
@@ -485,6 +509,7 @@ void Linearizer::Fold(const Node* fold) {
     });
   }
   const auto ranges = fold->src.subspan(1);
+  std::vector<const Node*> stores;
   for (const Node* store : nest_.sink->src) {
     const std::vector<const Node*>& free = free_.Of(store);
     const bool here = std::any_of(ranges.begin(), ranges.end(), [&](const Node* range) {
@@ -495,8 +520,9 @@ void Linearizer::Fold(const Node* fold) {
           range->range_kind() == RangeKind::kLoop || range->range_kind() == RangeKind::kReduce;
       return !is_loop || region_of_range_.contains(range);
     });
-    if (here && open) StoreAll(store);
+    if (here && open) stores.push_back(store);
   }
+  StoreAll(stores);
   // A loop stands behind what it needs from outside, so it is put in place last.
   for (Region* region = inner; region != outer; region = region->parent) {
     region->parent->items.push_back(region);
@@ -507,7 +533,7 @@ void Linearizer::Fold(const Node* fold) {
       total = EmitOp(Op::kHorizontal, {total},
                      {static_cast<int64_t>(done.member->reduce_kind())});
     }
-    values_[{done.member, done.copy.bits()}] = total;
+    values_[{done.member, done.copy}] = total;
   }
 }
 

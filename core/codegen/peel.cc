@@ -7,11 +7,19 @@
 namespace tensord {
 namespace {
 
-// Fresh copies of the ranges of the Folds that happen inside `range`.
+// Fresh copies of the ranges of the Folds that happen inside a range of `map`; outer Folds first,
+// since what they reduce is renewed with them.
 void RenewInnerFolds(LoopNest& nest, RangeNumbers& numbers, const FreeRanges& free,
-                     absl::Span<const Node* const> roots, const Node* range, ReplacementMap& map) {
-  for (const Node* node : TopologicalOrder(roots)) {
-    if (node->op != Op::kFold || !free.Depends(node, range)) continue;
+                     absl::Span<const Node* const> roots, ReplacementMap& map) {
+  const std::vector<const Node*> order = TopologicalOrder(roots);
+  for (auto place = order.rbegin(); place != order.rend(); ++place) {
+    const Node* node = *place;
+    const std::vector<const Node*>& around = free.Of(node);
+    if (node->op != Op::kFold ||
+        std::none_of(around.begin(), around.end(),
+                     [&](const Node* range) { return map.contains(range); })) {
+      continue;
+    }
     for (const Node* inner : node->src.subspan(1)) {
       if (map.contains(inner)) continue;
       const Node* fresh = numbers.Make(nest.graph, inner->range_size(), inner->range_kind());
@@ -46,7 +54,7 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     for (const Node* store : nest.sink->src) {
       (free.Depends(store, range) ? split : stores).push_back(store);
     }
-    RenewInnerFolds(nest, numbers, free, split, range, rest_map);
+    RenewInnerFolds(nest, numbers, free, split, rest_map);
     const std::vector<const Node*> main_stores = Substitute(graph, split, main_map);
     const std::vector<const Node*> rest_stores = Substitute(graph, split, rest_map);
     stores.insert(stores.end(), main_stores.begin(), main_stores.end());
@@ -74,8 +82,8 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
       const Node* fresh = numbers.Make(graph, other->range_size(), other->range_kind());
       rest_map[other] = {fresh, {fresh}};
     }
-    RenewInnerFolds(nest, numbers, free, {node->src[0]}, range, rest_map);
   }
+  for (const Node* fold : folds) RenewInnerFolds(nest, numbers, free, {fold->src[0]}, rest_map);
   const std::vector<const Node*> main_folds = Substitute(graph, folds, main_map);
   const std::vector<const Node*> rest_folds = Substitute(graph, folds, rest_map);
   ReplacementMap combined;

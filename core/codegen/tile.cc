@@ -68,6 +68,7 @@ class Tiler {
   int64_t Lanes() const;
 
   Contraction FindContraction() const;
+  void StreamFactor(const Node* fold, const Node* factor);
   bool TileContraction();
   bool TileDotProduct(int64_t lanes);
   int64_t TileRows(const std::vector<const Node*>& rows, int64_t target);
@@ -264,6 +265,33 @@ int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
   return tile;
 }
 
+// Orders the loops of a reduction so that `factor` is read as it lies in memory: far strides outside.
+void Tiler::StreamFactor(const Node* fold, const Node* factor) {
+  absl::flat_hash_set<const Node*> below;
+  for (const Node* node : TopologicalOrder({factor})) below.insert(node);
+  absl::flat_hash_map<const Node*, int64_t> stride;
+  for (const MemoryAccess& access : accesses_) {
+    if (!below.contains(access.node)) continue;
+    for (const Node* range : fold->src.subspan(1)) {
+      const int64_t own = std::abs(StrideOf(access, range).value_or(0));
+      stride[range] = std::max(stride[range], own);
+    }
+  }
+  std::vector<const Node*> ranges(fold->src.begin() + 1, fold->src.end());
+  std::stable_sort(ranges.begin(), ranges.end(), [&](const Node* a, const Node* b) {
+    return stride[a] > stride[b];
+  });
+  ReplacementMap reordered;
+  for (const Node* node : TopologicalOrder({nest_.sink})) {
+    if (node->op != Op::kFold || node->src.subspan(1) != fold->src.subspan(1)) continue;
+    std::vector<const Node*> src = {node->src[0]};
+    src.insert(src.end(), ranges.begin(), ranges.end());
+    reordered[node] = {nest_.graph.Make(Op::kFold, src, node->ints)};
+  }
+  nest_.sink = Substitute(nest_.graph, {nest_.sink}, reordered)[0];
+  Analyze();
+}
+
 bool Tiler::TileContraction() {
   const Contraction contraction = FindContraction();
   if (contraction.fold == nullptr) return false;
@@ -300,6 +328,7 @@ bool Tiler::TileContraction() {
 
   if (best == nullptr) return TileDotProduct(lanes);
 
+  StreamFactor(contraction.fold, factors[of_factor]);
   std::vector<const Node*> shared, rows;
   for (const Node* loop : nest_.loops) {
     if (loop == best) continue;

@@ -11,6 +11,11 @@ absl::Span<const ExternalSymbol> ExternalSymbols() {
       {"memcpy", reinterpret_cast<void*>(&std::memcpy)},
       {"memmove", reinterpret_cast<void*>(&std::memmove)},
       {"memset", reinterpret_cast<void*>(&std::memset)},
+      // LLVM makes maxnum and minnum of a comparison and a selection, of floats below float32 too.
+      {"fmax", reinterpret_cast<void*>(static_cast<double (*)(double, double)>(&std::fmax))},
+      {"fmaxf", reinterpret_cast<void*>(static_cast<float (*)(float, float)>(&std::fmax))},
+      {"fmin", reinterpret_cast<void*>(static_cast<double (*)(double, double)>(&std::fmin))},
+      {"fminf", reinterpret_cast<void*>(static_cast<float (*)(float, float)>(&std::fmin))},
       {"fma", reinterpret_cast<void*>(static_cast<double (*)(double, double, double)>(&std::fma))},
       {"fmaf", reinterpret_cast<void*>(static_cast<float (*)(float, float, float)>(&std::fma))},
       {"trunc", reinterpret_cast<void*>(static_cast<double (*)(double)>(&std::trunc))},

@@ -49,6 +49,24 @@ std::optional<RangeSet> PlainRanges(const Node* tensor, const Index& index) {
   return ranges;
 }
 
+// Ranges that a value depends on and does not reduce.
+RangeSet FreeRangesOf(const Node* value) {
+  absl::flat_hash_map<const Node*, absl::flat_hash_set<const Node*>> free;
+  for (const Node* node : TopologicalOrder({value})) {
+    absl::flat_hash_set<const Node*>& own = free[node];
+    if (node->op == Op::kRange) own.insert(node);
+    const size_t operands = node->op == Op::kFold ? 1 : node->src.size();
+    for (size_t i = 0; i < operands; ++i) {
+      const absl::flat_hash_set<const Node*> more = free.at(node->src[i]);
+      free[node].insert(more.begin(), more.end());
+    }
+    if (node->op == Op::kFold) {
+      for (const Node* range : node->src.subspan(1)) free[node].erase(range);
+    }
+  }
+  return {free.at(value).begin(), free.at(value).end()};
+}
+
 // The loops with every set in `outer` as a prefix; nothing if the sets don't nest.
 std::optional<RangeSet> OrderLoops(const RangeSet& loops, std::vector<RangeSet> outer) {
   std::sort(outer.begin(), outer.end(),
@@ -266,13 +284,14 @@ std::optional<Checked> CheckSites(const Unit& unit, const Lowering& lowering,
   checked.loops = loops;
   for (const Site& site : lowering.sites()) {
     auto [place, is_new] = checked.site_of.emplace(site.tensor, &site);
-    if (!is_new) return std::nullopt;  // computed at two places
+    if (!is_new || site.gated) return std::nullopt;  // at two places, or not everywhere
     const std::optional<RangeSet> ranges = PlainRanges(site.tensor, site.index);
     if (!ranges) return std::nullopt;
     if (IsSubset(*ranges, loops)) {
       checked.outer.push_back(*ranges);
-    } else if (ranges->size() != site.context.size() || !IsSubset(*ranges, site.context)) {
-      return std::nullopt;  // computed again for ranges that it doesn't depend on
+    } else if (ranges->size() != site.context.size() || !IsSubset(*ranges, site.context) ||
+               !IsSubset(*ranges, FreeRangesOf(site.value))) {
+      return std::nullopt;  // computed again for ranges that it doesn't depend on, or too rarely
     }
   }
   if (checked.site_of.size() != unit.tensors.size()) return std::nullopt;

@@ -155,13 +155,20 @@ std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit) {
       for (const Node* condition : Conjuncts(load->src[2])) guard.insert(condition);
     }
     if (guard.empty() || guard != InsideConditions(unit.graph, access)) continue;
+    const auto reads = std::count_if(
+        unit.accesses.begin(), unit.accesses.end(),
+        [&](const Access& other) { return other.tensor == access.tensor; });
+    if (reads != 1) continue;  // another read may go further outside
     GuardedProduct found{access.tensor, {}};
+    bool small = true;
     for (size_t axis = 0; axis < access.index.size(); ++axis) {
       const Node* index = access.index[axis];
-      const int64_t last = access.tensor->shape[axis] - 1;
-      found.margin.push_back(std::max<int64_t>({-index->lo, index->hi - last, 0}));
+      const int64_t size = access.tensor->shape[axis];
+      const bool is_data = (index->below_ops & OpBit(Op::kLoad)) != 0;
+      small &= !is_data && index->lo >= -size && index->hi < 2 * size;
+      if (small) found.margin.push_back(std::max<int64_t>({-index->lo, index->hi - size + 1, 0}));
     }
-    return found;
+    if (small) return found;
   }
   return std::nullopt;
 }

@@ -99,13 +99,10 @@ const Node* Lowering::Lower(const Node* tensor, const Index& index, const Node* 
 
 const Node* Lowering::LowerSite(const Node* tensor, const Index& index, const Node* gate) {
   const std::vector<const Node*> context = context_;
-  const bool inside_fold = inside_fold_;
   context_ = RangesOf(index);
-  inside_fold_ = false;
   const Node* value = LowerNew(tensor, index, gate);
   context_ = context;
-  inside_fold_ = inside_fold;
-  sites_.push_back({tensor, index, context, inside_fold, value});
+  sites_.push_back({tensor, index, context, gate != nullptr, value});
   return value;
 }
 
@@ -249,12 +246,9 @@ const Node* Lowering::LowerReduce(const Node* tensor, const Index& index, const 
   }
   if (ranges.empty()) return Lower(source, in, gate);
   const size_t outer = context_.size();
-  const bool inside_fold = inside_fold_;
   context_.insert(context_.end(), ranges.begin(), ranges.end());
-  inside_fold_ = true;
   const Node* body = Lower(source, in, gate);
   context_.resize(outer);
-  inside_fold_ = inside_fold;
   return Fold(kind, body, ranges);
 }
 
@@ -315,7 +309,8 @@ const Node* Lowering::Load(const Node* tensor, const Storage& storage, const Ind
   for (size_t axis = 0; axis < storage.margin.size(); ++axis) {
     const int64_t margin = storage.margin[axis];
     inside[axis] = graph_.Make(Op::kAdd, {index[axis], graph_.Index(margin)});
-    TD_CHECK(inside[axis]->lo >= 0 && inside[axis]->hi < tensor->shape[axis] + 2 * margin);
+    TD_CHECK(inside[axis]->lo >= 0 && inside[axis]->hi < tensor->shape[axis] + 2 * margin,
+             "a tensor is read beyond the zeros around it");
   }
   std::vector<const Node*> src = {param, Offset(graph_, inside, storage.layout)};
   // What lies in the margin is the zero that the gate would give.

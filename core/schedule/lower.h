@@ -35,7 +35,7 @@ struct Site {
   Index index;
   std::vector<const Node*> context;  // ranges it may depend on: those of the site around it and of
                                      // the Folds in between
-  bool inside_fold;
+  bool gated;                        // only some of the values matter there
   const Node* value;                 // kernel level
 };
 
@@ -111,7 +111,6 @@ class Lowering {
   IsSite is_site_;
   int64_t next_range_ = 0;
   std::vector<const Node*> context_;  // of the site being lowered
-  bool inside_fold_ = false;
   std::vector<Access> accesses_;
   std::vector<Site> sites_;
   absl::flat_hash_map<Key, const Node*> memo_;

@@ -40,10 +40,9 @@ class Scheduler {
     fusion_ = Fuse(values);
     ChooseLayouts();
     MakeBuffers();
-    for (size_t i = 0; i < fusion_.units.size(); ++i) {
-      TD_RETURN_IF_ERROR(LowerToKernel(static_cast<int>(i)));
-    }
-    OrderSteps();
+    lowered_.resize(fusion_.units.size());
+    for (size_t i = 0; i < lowered_.size(); ++i) Lower(static_cast<int>(i));
+    TD_RETURN_IF_ERROR(OrderSteps());
     PlaceTemporaries();
     return std::move(schedule_);
   }
@@ -59,6 +58,20 @@ class Scheduler {
     std::vector<int64_t> margin = {};
   };
   using Copies = absl::flat_hash_map<const Node*, Copied>;
+  // A unit on its way to a kernel.
+  struct Lowered {
+    std::unique_ptr<LoweredUnit> unit;
+    std::vector<int> buffers;  // by slot
+    std::vector<int> reads, writes;
+    // Inputs that are read at other places than what is stored at the same time.
+    absl::flat_hash_set<const Node*> elsewhere;
+
+    int64_t SlotOf(int buffer) {
+      auto place = std::find(buffers.begin(), buffers.end(), buffer);
+      if (place == buffers.end()) place = buffers.insert(buffers.end(), buffer);
+      return place - buffers.begin();
+    }
+  };
 
   absl::Status PrepareOutputs();
   void ChooseLayouts();
@@ -70,8 +83,9 @@ class Scheduler {
   void MakeBuffers();
   int AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor);
   int BufferOf(const Node* tensor);
-  absl::Status LowerToKernel(int unit);
-  void OrderSteps();
+  void Lower(int unit);
+  absl::Status MakeKernel(int unit);
+  absl::Status OrderSteps();
   bool CanRunBefore(int first, int second) const;
   void PlaceTemporaries();
   const Layout& LayoutOf(const Node* tensor);
@@ -87,10 +101,8 @@ class Scheduler {
   absl::flat_hash_map<const Node*, int> buffer_of_;
   // Where outputs are stored besides: tensor -> buffers.
   absl::flat_hash_map<const Node*, std::vector<int>> also_;
-  std::vector<Schedule::Step> steps_;               // by unit
-  std::vector<std::vector<int>> before_;            // by unit: units that run earlier
-  std::vector<absl::flat_hash_set<const Node*>> elsewhere_;  // by unit: inputs read at other
-                                                             // indices than they could be stored at
+  std::vector<Lowered> lowered_;          // by unit
+  std::vector<std::vector<int>> before_;  // by unit: units that run earlier
   absl::flat_hash_map<std::string, int> kernel_of_;
   Schedule schedule_;
 };
@@ -257,14 +269,9 @@ int Scheduler::BufferOf(const Node* tensor) {
   return place->second;
 }
 
-absl::Status Scheduler::LowerToKernel(int unit) {
-  Schedule::Step step;
+void Scheduler::Lower(int unit) {
+  Lowered& lowered = lowered_[unit];
   absl::flat_hash_map<const Node*, Lowering::Storage> storages;
-  const auto slot_of = [&](int buffer) {
-    auto place = std::find(step.buffers.begin(), step.buffers.end(), buffer);
-    if (place == step.buffers.end()) place = step.buffers.insert(step.buffers.end(), buffer);
-    return static_cast<int64_t>(place - step.buffers.begin());
-  };
   const auto storage_of = [&](const Node* tensor) -> const Lowering::Storage* {
     if (tensor->op != Op::kParam && !fusion_.stored.contains(tensor)) return nullptr;
     std::vector<int64_t> margin;
@@ -274,81 +281,84 @@ absl::Status Scheduler::LowerToKernel(int unit) {
     }
     auto [place, is_new] = storages.try_emplace(tensor);
     if (is_new) {
-      place->second = {slot_of(BufferOf(tensor)), LayoutOf(tensor), NumElements(tensor->shape),
-                       std::move(margin)};
+      place->second = {lowered.SlotOf(BufferOf(tensor)), LayoutOf(tensor),
+                       NumElements(tensor->shape), std::move(margin)};
     }
     return &place->second;
   };
-  std::unique_ptr<LoweredUnit> lowered = LowerUnit(fusion_.units[unit], storage_of);
-  TD_CHECK(lowered != nullptr, "a unit that fused does not lower");
-  Graph& graph = lowered->graph;
+  lowered.unit = LowerUnit(fusion_.units[unit], storage_of);
+  TD_CHECK(lowered.unit != nullptr, "a unit that fused does not lower");
   absl::flat_hash_map<const Node*, std::vector<int64_t>> margins;
   for (const auto& [tensor, copied] : copies_[unit]) {
     if (!copied.margin.empty()) margins[tensor] = copied.margin;
   }
-  if (!margins.empty()) DropGuards(*lowered, margins);
+  if (!margins.empty()) DropGuards(*lowered.unit, margins);
 
-  std::vector<const Node*> stores;
-  absl::flat_hash_set<const Node*> store_indices;
-  for (const LoweredUnit::Output& output : lowered->outputs) {
+  absl::flat_hash_set<const Node*> store_offsets;
+  for (const LoweredUnit::Output& output : lowered.unit->outputs) {
     if (!fusion_.stored.contains(output.tensor)) continue;
+    lowered.writes.push_back(BufferOf(output.tensor));
+    store_offsets.insert(Offset(lowered.unit->graph, output.index, LayoutOf(output.tensor)));
+  }
+  lowered.reads = lowered.buffers;
+  for (const Access& access : lowered.unit->accesses) {
+    if (access.tensor->op != Op::kParam || copies_[unit].contains(access.tensor)) continue;
+    // Reading a[i] where every store is to i is safe even if a is what is stored to.
+    const bool same = store_offsets.size() == 1 && store_offsets.contains(access.load->src[1]);
+    if (!same) lowered.elsewhere.insert(access.tensor);
+  }
+}
+
+absl::Status Scheduler::MakeKernel(int unit) {
+  Lowered& lowered = lowered_[unit];
+  Graph& graph = lowered.unit->graph;
+  std::vector<const Node*> stores;
+  for (const LoweredUnit::Output& output : lowered.unit->outputs) {
+    if (!fusion_.stored.contains(output.tensor)) continue;
+    // A program output that stands in several places lies row-major in each.
     std::vector<int> targets = {BufferOf(output.tensor)};
     if (auto more = also_.find(output.tensor); more != also_.end()) {
       targets.insert(targets.end(), more->second.begin(), more->second.end());
     }
-    for (size_t i = 0; i < targets.size(); ++i) {
-      // Program outputs lie row-major, and a tensor that has several buffers is one.
-      const int64_t elements = NumElements(output.tensor->shape);
-      const Node* param =
-          graph.Param(slot_of(targets[i]), output.tensor->dtype, {elements});
-      const Node* offset = Offset(graph, output.index, LayoutOf(output.tensor));
+    const Node* offset = Offset(graph, output.index, LayoutOf(output.tensor));
+    for (int target : targets) {
+      const Node* param = graph.Param(lowered.SlotOf(target), output.tensor->dtype,
+                                      {NumElements(output.tensor->shape)});
       stores.push_back(graph.Make(Op::kStore, {param, offset, output.value}));
-      store_indices.insert(offset);
     }
-  }
-  elsewhere_.resize(fusion_.units.size());
-  for (const Access& access : lowered->accesses) {
-    if (access.tensor->op != Op::kParam || copies_[unit].contains(access.tensor)) continue;
-    // Reading a[i] where every store is to i is safe even if a is what is stored to.
-    const bool same = store_indices.size() == 1 && store_indices.contains(access.load->src[1]);
-    if (!same) elsewhere_[unit].insert(access.tensor);
   }
 
   auto kernel = std::make_unique<Kernel>();
   kernel->sink = graph.Make(Op::kSink, stores, {});
-  kernel->loops = lowered->loops;
+  kernel->loops = lowered.unit->loops;
 #ifndef NDEBUG
   TD_RETURN_IF_ERROR(VerifyKernel({kernel->sink}), "scheduling program '{}'", program_.name);
 #endif
-  kernel->params.resize(step.buffers.size());
+  kernel->params.resize(lowered.buffers.size());
+  std::string sizes, folded;
+  for (const Node* loop : kernel->loops) sizes += fmt::format("_{}", loop->range_size());
   for (const Node* node : TopologicalOrder({kernel->sink})) {
     if (node->op == Op::kParam) kernel->params[node->slot()] = node;
     if (node->op == Op::kVariable) kernel->variables.push_back(node);
-  }
-  // Lowering may have looked at a tensor whose value then folded away.
-  for (size_t slot = 0; slot < kernel->params.size(); ++slot) {
-    if (kernel->params[slot] != nullptr) continue;
-    const Schedule::Buffer& buffer = schedule_.buffers[step.buffers[slot]];
-    kernel->params[slot] =
-        graph.Param(static_cast<int64_t>(slot), buffer.dtype, {buffer.elements});
-  }
-  kernel->graph = std::move(lowered->graph);
-  std::string sizes;
-  for (const Node* loop : kernel->loops) sizes += fmt::format("_{}", loop->range_size());
-  std::string folded;
-  for (const Node* node : TopologicalOrder({kernel->sink})) {
     if (node->op != Op::kFold) continue;
     int64_t extent = 1;
-    for (size_t i = 1; i < node->src.size(); ++i) extent *= node->src[i]->range_size();
+    for (const Node* range : node->src.subspan(1)) extent *= range->range_size();
     folded += fmt::format("_{}", extent);
   }
   kernel->name = folded.empty() ? "map" + sizes : "fold" + sizes + "_over" + folded;
+  // Lowering may have looked at a tensor whose value then folded away.
+  for (size_t slot = 0; slot < kernel->params.size(); ++slot) {
+    if (kernel->params[slot] != nullptr) continue;
+    const Schedule::Buffer& buffer = schedule_.buffers[lowered.buffers[slot]];
+    kernel->params[slot] =
+        graph.Param(static_cast<int64_t>(slot), buffer.dtype, {buffer.elements});
+  }
+  kernel->graph = std::move(graph);
 
   const auto [known, is_new] = kernel_of_.emplace(StructuralKey(*kernel),
                                                   static_cast<int>(schedule_.kernels.size()));
-  step.kernel = known->second;
   if (is_new) schedule_.kernels.push_back(std::move(kernel));
-  steps_.push_back(std::move(step));
+  schedule_.steps.push_back({known->second, std::move(lowered.buffers)});
   return absl::OkStatus();
 }
 
@@ -367,24 +377,15 @@ bool Scheduler::CanRunBefore(int first, int second) const {
 }
 
 // Overwrites inputs in place where every reader can run before, and through a copy at the end where
-// not; then sorts.
-void Scheduler::OrderSteps() {
-  const int count = static_cast<int>(steps_.size());
+// not; then sorts and makes the kernels.
+absl::Status Scheduler::OrderSteps() {
+  const int count = static_cast<int>(lowered_.size());
   before_.resize(count);
   absl::flat_hash_map<int, int> writer;  // buffer -> unit
   std::vector<std::vector<int>> readers(schedule_.buffers.size());
   for (int unit = 0; unit < count; ++unit) {
-    const Kernel& kernel = *schedule_.kernels[steps_[unit].kernel];
-    absl::flat_hash_set<int64_t> written;
-    for (const Node* store : kernel.sink->src) written.insert(store->src[0]->slot());
-    for (size_t slot = 0; slot < steps_[unit].buffers.size(); ++slot) {
-      const int buffer = steps_[unit].buffers[slot];
-      if (written.contains(static_cast<int64_t>(slot))) {
-        writer[buffer] = unit;
-      } else {
-        readers[buffer].push_back(unit);
-      }
-    }
+    for (int buffer : lowered_[unit].writes) writer[buffer] = unit;
+    for (int buffer : lowered_[unit].reads) readers[buffer].push_back(unit);
   }
   for (size_t buffer = 0; buffer < readers.size(); ++buffer) {
     auto found = writer.find(static_cast<int>(buffer));
@@ -398,10 +399,9 @@ void Scheduler::OrderSteps() {
     const int input = static_cast<int>(output.overwrites);
     const int source = buffer_of_.at(output.value);
     const int unit = writer.at(source);
-    bool in_place = schedule_.buffers[source].kind == Schedule::Kind::kTemporary &&
-                    !innermost_.contains(output.value);
     const Node* param = params_[input];
-    in_place = in_place && (param == nullptr || !elsewhere_[unit].contains(param));
+    bool in_place = schedule_.buffers[source].kind == Schedule::Kind::kTemporary &&
+                    (param == nullptr || !lowered_[unit].elsewhere.contains(param));
     std::vector<int> others;
     for (int reader : readers[input]) {
       if (reader == unit) continue;
@@ -412,12 +412,14 @@ void Scheduler::OrderSteps() {
       copies.push_back({input, source});
       continue;
     }
-    for (int reader : others) before_[unit].push_back(reader);
+    before_[unit].insert(before_[unit].end(), others.begin(), others.end());
     // From now on the temporary is the input itself.
-    for (Schedule::Step& step : steps_) std::replace(step.buffers.begin(), step.buffers.end(), source, input);
+    for (Lowered& lowered : lowered_) {
+      std::replace(lowered.buffers.begin(), lowered.buffers.end(), source, input);
+    }
     buffer_of_[output.value] = input;
     writer[input] = unit;
-    for (int reader : readers[source]) readers[input].push_back(reader);
+    readers[input].insert(readers[input].end(), readers[source].begin(), readers[source].end());
   }
 
   // Kahn's algorithm, the lowest number first: near the order in which the program was written.
@@ -437,7 +439,7 @@ void Scheduler::OrderSteps() {
   while (!ready.empty()) {
     const int unit = ready.back();
     ready.pop_back();
-    schedule_.steps.push_back(steps_[unit]);
+    TD_RETURN_IF_ERROR(MakeKernel(unit));
     for (int next : after[unit]) {
       if (--missing[next] == 0) {
         ready.insert(std::upper_bound(ready.begin(), ready.end(), next, std::greater<>()), next);
@@ -448,6 +450,7 @@ void Scheduler::OrderSteps() {
   for (const auto& [to, from] : copies) {
     schedule_.steps.push_back({Schedule::Step::kCopy, {to, from}});
   }
+  return absl::OkStatus();
 }
 
 void Scheduler::PlaceTemporaries() {
