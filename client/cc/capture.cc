@@ -1,0 +1,188 @@
+// Session's way of capturing a function as one program and running it again.
+#include <algorithm>
+
+#include "client/cc/plan.h"
+#include "client/cc/session.h"
+#include "client/cc/trace.h"
+#include "core/base/check.h"
+#include "core/base/status.h"
+
+namespace tensord::client {
+namespace {
+
+thread_local Trace* current_trace = nullptr;
+
+}  // namespace
+
+Trace* CurrentTrace(const Session& session) {
+  return current_trace && current_trace->session == &session ? current_trace : nullptr;
+}
+
+TraceScope::TraceScope(Trace* trace) : outer_(current_trace) { current_trace = trace; }
+TraceScope::~TraceScope() { current_trace = outer_; }
+
+absl::Status EscapedFromTrace() {
+  return FailedPrecondition(
+      "this tensor was made inside a captured function and has no data outside of it; return it "
+      "from the function, or assign it to a tensor that exists outside");
+}
+
+absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
+                                                 absl::Span<const StateRef> arguments,
+                                                 const Function& function) {
+  TD_CHECK(!IsTracing(), "a function called by a captured one is part of its trace");
+  TD_RETURN_IF_ERROR(Realize(arguments));
+  Trace trace{.id = 0, .session = this, .assigned = {}, .gradients = {}};
+  std::vector<StateRef> stand_ins;
+  std::vector<ValueRef> stand_in_values;
+  {
+    absl::MutexLock lock(&mu_);
+    trace.id = ++last_trace_;
+    for (const StateRef& argument : arguments) {
+      ValueRef value = NewLeaf(argument->value->dtype, argument->value->shape);
+      value->trace = trace.id;
+      stand_in_values.push_back(value);
+      stand_ins.push_back(NewState(std::move(value)));
+    }
+  }
+  TraceScope scope(&trace);
+  absl::StatusOr<std::vector<StateRef>> results = function(std::move(stand_ins));
+
+  absl::MutexLock lock(&mu_);
+  absl::StatusOr<CapturedProgram> captured = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return results.ok() ? Finish(name, trace, stand_in_values, *results) : results.status();
+  }();
+  for (auto& [state, before] : trace.assigned) state->value = std::move(before);
+  while (!trace.gradients.empty()) {
+    trace.gradients.back().first->grad = std::move(trace.gradients.back().second);
+    trace.gradients.pop_back();
+  }
+  random_drawn_ = 0;
+  return captured;
+}
+
+absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& trace,
+                                                absl::Span<const ValueRef> arguments,
+                                                absl::Span<const StateRef> results) {
+  AdvanceRandom();
+  std::vector<ValueRef> roots;
+  CapturedProgram captured;
+  for (const StateRef& result : results) {
+    TD_RETURN_IF_ERROR(result->error);
+    if (result->session.get() != this) {
+      return InvalidArgument("a captured function returned a tensor of another client");
+    }
+    captured.results.push_back({result->dtype, result->shape});
+    roots.push_back(result->value);
+  }
+  for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
+
+  Plan plan;
+  TD_RETURN_IF_ERROR(Gather(roots, &trace, plan));
+  for (const auto& [state, before] : trace.assigned) {
+    if (!before->buffer) plan.first.push_back(before);
+  }
+  TD_RETURN_IF_ERROR(RealizeLocked(std::move(plan.first)));
+  plan.program.name = name;
+  for (const ValueRef& argument : arguments) plan.SlotOf(*argument);
+  TD_RETURN_IF_ERROR(Build(roots, plan));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    Program::Output output{.value = plan.BuiltFor(*roots[i])};
+    if (i >= results.size()) {
+      const Value& before = *trace.assigned[i - results.size()].second;
+      output.overwrites = plan.SlotOf(before);
+      captured.overwritten.push_back(static_cast<size_t>(output.overwrites) - arguments.size());
+    }
+    plan.program.outputs.push_back(output);
+  }
+
+  for (size_t slot = arguments.size(); slot < plan.inputs.size(); ++slot) {
+    const Value& value = *plan.inputs[slot];
+    CapturedProgram::Input input{
+        .owner = nullptr, .fixed = nullptr, .dtype = value.dtype, .shape = value.shape};
+    auto assigned = std::find_if(trace.assigned.begin(), trace.assigned.end(),
+                                 [&](const auto& entry) { return entry.second.get() == &value; });
+    if (assigned != trace.assigned.end()) {
+      input.owner = assigned->first;
+    } else if (StateRef owner = value.owner.lock(); owner && owner->value.get() == &value) {
+      input.owner = std::move(owner);
+    } else {
+      input.fixed = std::const_pointer_cast<Value>(value.shared_from_this());
+    }
+    captured.captured.push_back(std::move(input));
+  }
+  captured.program = Register(plan.program);
+  return captured;
+}
+
+absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& captured,
+                                                      absl::Span<const StateRef> arguments) {
+  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  absl::MutexLock lock(&mu_);
+  std::vector<ValueRef> waiting;
+  for (const StateRef& argument : arguments) {
+    TD_RETURN_IF_ERROR(argument->error);
+    if (!argument->value->buffer) waiting.push_back(argument->value);
+  }
+  for (const CapturedProgram::Input& input : captured.captured) {
+    if (!input.owner) continue;
+    const Value& value = *input.owner->value;
+    if (value.dtype != input.dtype || value.shape != input.shape) {
+      return FailedPrecondition("a captured tensor was {}{} and is now {}{}", Name(input.dtype),
+                                TextOf(input.shape), Name(value.dtype), TextOf(value.shape));
+    }
+    if (!value.buffer) waiting.push_back(input.owner->value);
+  }
+  if (!waiting.empty() || !assigned_.empty()) {
+    TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
+  }
+
+  v1::Command command;
+  v1::RunProgram& run = *command.mutable_run();
+  run.set_program(captured.program->handle);
+  TD_RETURN_IF_ERROR(BindVariables(*captured.program, run));
+  std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
+  for (const StateRef& argument : arguments) inputs.push_back(argument->value->buffer);
+  for (const CapturedProgram::Input& input : captured.captured) {
+    inputs.push_back((input.owner ? input.owner->value : input.fixed)->buffer);
+  }
+  // An input that the program overwrites may not be another input as well.
+  for (size_t overwritten : captured.overwritten) {
+    const size_t slot = arguments.size() + overwritten;
+    const std::shared_ptr<Buffer> buffer = inputs[slot];
+    for (size_t other = 0; other < inputs.size(); ++other) {
+      if (other != slot && inputs[other] == buffer) {
+        inputs[other] = CopyAside(*captured.captured[overwritten].owner->value);
+      }
+    }
+  }
+  for (const auto& input : inputs) run.add_inputs(input->handle);
+
+  std::vector<StateRef> results;
+  for (const CapturedProgram::Output& output : captured.results) {
+    ValueRef value = NewLeaf(output.dtype, output.shape);
+    value->buffer = NewBuffer(*value);
+    run.add_outputs(value->buffer->handle);
+    results.push_back(NewState(std::move(value)));
+  }
+  for (size_t overwritten : captured.overwritten) {
+    const StateRef& owner = captured.captured[overwritten].owner;
+    run.add_outputs(owner->value->buffer->handle);
+    if (owner->value.use_count() > 1) {
+      ValueRef after = NewLeaf(owner->value->dtype, owner->value->shape);
+      after->owner = owner;
+      after->buffer = owner->value->buffer;
+      owner->value->buffer = CopyAside(*owner->value);
+      owner->value = std::move(after);
+    } else {
+      // Nobody else knows this version, so it can become the next one. Under another node, because
+      // expressions over the old one may be nodes of other values by now.
+      owner->value->node = nullptr;
+      owner->value->origin = nullptr;
+    }
+  }
+  connection_->Send(std::move(command));
+  return results;
+}
+
+}  // namespace tensord::client

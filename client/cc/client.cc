@@ -1,0 +1,94 @@
+#include "client/cc/client.h"
+
+#include <random>
+
+#include "core/base/status.h"
+#include "core/tensor/create.h"
+#include "core/tensor/random.h"
+
+namespace tensord {
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+                                                        const ConnectOptions& options) {
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<client::Connection> connection,
+                      client::Connection::Open(address, options));
+  ConnectOptions chosen = options;
+  const auto& devices = connection->welcome().devices();
+  if (chosen.device.empty() && !devices.empty()) chosen.device = devices[0].name();
+  std::string names;
+  bool known = false;
+  for (const v1::DeviceInfo& device : devices) {
+    names += (names.empty() ? "" : ", ") + device.name();
+    known = known || device.name() == chosen.device;
+  }
+  if (!known) {
+    return InvalidArgument("{} has no device '{}'; it has {}", address, chosen.device, names);
+  }
+  auto client = std::unique_ptr<Client>(
+      new Client(std::make_shared<client::Session>(std::move(connection), std::move(chosen))));
+  std::random_device entropy;
+  TD_RETURN_IF_ERROR(client->ManualSeed(uint64_t{entropy()} << 32 | entropy()));
+  return client;
+}
+
+std::vector<std::string> Client::devices() const {
+  std::vector<std::string> names;
+  for (const v1::DeviceInfo& device : session_->connection().welcome().devices()) {
+    names.push_back(device.name());
+  }
+  return names;
+}
+
+Tensor Client::FromHost(absl::Span<const char> bytes, DType dtype,
+                        absl::Span<const int64_t> shape) const {
+  absl::StatusOr<client::StateRef> state = session_->Upload(bytes, dtype, shape);
+  return Tensor(state.ok() ? *std::move(state) : session_->Failed(state.status()));
+}
+
+Tensor Client::Make(const std::function<Expr(Graph&)>& function) const {
+  return Tensor(session_->Apply(
+      {}, [&function](Graph& graph, absl::Span<const Expr>) { return function(graph); }));
+}
+
+Tensor Client::Full(absl::Span<const int64_t> shape, Number value, DType dtype) const {
+  return Make([&](Graph& graph) { return tensord::Full(graph, shape, value, dtype); });
+}
+Tensor Client::Zeros(absl::Span<const int64_t> shape, DType dtype) const {
+  return Full(shape, 0, dtype);
+}
+Tensor Client::Ones(absl::Span<const int64_t> shape, DType dtype) const {
+  return Full(shape, 1, dtype);
+}
+
+Tensor Client::Rand(absl::Span<const int64_t> shape, DType dtype) const {
+  return Tensor(session_->Random(
+      NumElements(shape), [&](const RandomState& state) { return Uniform(state, shape, dtype); }));
+}
+Tensor Client::Randn(absl::Span<const int64_t> shape, DType dtype) const {
+  return Tensor(session_->Random(
+      NumElements(shape), [&](const RandomState& state) { return Normal(state, shape, dtype); }));
+}
+Tensor Client::RandInt(absl::Span<const int64_t> shape, int64_t low, int64_t high,
+                       DType dtype) const {
+  return Tensor(session_->Random(NumElements(shape), [&](const RandomState& state) {
+    return tensord::RandInt(state, shape, low, high, dtype);
+  }));
+}
+
+Tensor Client::Variable(std::string_view name, int64_t min, int64_t max) const {
+  return Make([&](Graph& graph) {
+    if (min > max || min < IntMin(DType::kInt32) || max > IntMax(DType::kInt32)) {
+      return Expr(&graph, InvalidArgument("variable '{}': bounds {} and {} are no range of int32",
+                                          name, min, max));
+    }
+    return Expr(&graph, graph.Variable(name, min, max, DType::kInt32));
+  });
+}
+
+absl::StatusOr<v1::CountersReply> Client::Counters() const {
+  // Commands that are still under way count as well.
+  TD_RETURN_IF_ERROR(Wait());
+  return session_->connection().Counters(session_->Deadline());
+}
+
+}  // namespace tensord

@@ -1,0 +1,83 @@
+// Client: a session with a daemon, and where its tensors come from.
+//
+//   TD_ASSIGN_OR_RETURN(auto client, Client::Connect("unix:/run/user/1000/tensord.sock"));
+//   Tensor x = client->FromHost<float>({1, 2}, {2});
+//   TD_ASSIGN_OR_RETURN(std::vector<float> y, (x + 1.0).ToHost<float>());
+//
+// The session ends with Close or with the client and its last tensor.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/types/span.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/cc/connection.h"
+#include "client/cc/session.h"
+#include "client/cc/tensor.h"
+#include "core/tensor/number.h"
+
+namespace tensord {
+
+class Client {
+ public:
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+                                                         const ConnectOptions& options = {});
+
+  const std::string& address() const { return session_->connection().address(); }
+  const std::string& device() const { return session_->device(); }
+  std::vector<std::string> devices() const;
+
+  // Row-major data of that shape; copied before it returns.
+  Tensor FromHost(absl::Span<const char> bytes, DType dtype, absl::Span<const int64_t> shape) const;
+  template <typename T>
+  Tensor FromHost(const std::vector<T>& data, absl::Span<const int64_t> shape) const {
+    static_assert(!std::same_as<T, bool>, "vector<bool> holds no bytes; use uint8_t and Cast");
+    return FromHost({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(T)},
+                    DTypeOf<T>(), shape);
+  }
+
+  // A tensor from a function of core/tensor that needs no operand:
+  //   client->Make([](Graph& graph) { return Arange(graph, 0, 10, 1, DType::kInt32); })
+  Tensor Make(const std::function<Expr(Graph&)>& function) const;
+  Tensor Full(absl::Span<const int64_t> shape, Number value, DType dtype) const;
+  Tensor Zeros(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;
+  Tensor Ones(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;
+
+  // Random numbers from a counter-based generator that lives on the device. A client starts with a
+  // seed of its own.
+  absl::Status ManualSeed(uint64_t seed) const { return session_->Seed(seed); }
+  Tensor Rand(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;  // [0, 1)
+  Tensor Randn(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;
+  Tensor RandInt(absl::Span<const int64_t> shape, int64_t low, int64_t high,
+                 DType dtype = DType::kInt32) const;  // [low, high)
+
+  // A named int32 scalar between the bounds (inclusive), given anew for each run by Bind.
+  Tensor Variable(std::string_view name, int64_t min, int64_t max) const;
+  void Bind(const std::string& name, int64_t value) const { session_->BindVariable(name, value); }
+
+  // Waits until the device has done everything sent so far.
+  absl::Status Wait() const { return session_->Wait({}); }
+  // What the session has cost so far.
+  absl::StatusOr<v1::CountersReply> Counters() const;
+  // Ends the session. Tensors that are left say so when they are used.
+  void Close() const { session_->connection().Close(); }
+  // Why the session is over; OK while it lives.
+  absl::Status status() const { return session_->connection().status(); }
+
+  const std::shared_ptr<client::Session>& session() const { return session_; }
+
+ private:
+  explicit Client(std::shared_ptr<client::Session> session) : session_(std::move(session)) {}
+
+  std::shared_ptr<client::Session> session_;
+};
+
+}  // namespace tensord

@@ -1,0 +1,97 @@
+// Connection: one session with a daemon. It numbers commands and sends them down the session's
+// stream without waiting for replies, names objects by handles of its own making, and moves bulk
+// data on calls beside the stream.
+//
+//   TD_ASSIGN_OR_RETURN(auto connection, Connection::Open("unix:/run/tensord.sock", {}));
+//   uint64_t handle = connection->NewHandle(Handle::kTensor);
+//   TD_RETURN_IF_ERROR(connection->Upload(handle, DType::kFloat32, {3}, device, bytes, deadline));
+//   TD_RETURN_IF_ERROR(connection->Download(handle, out, deadline));
+//
+// A command that fails spoils the handles it was to fill; the error comes back from the Download or
+// the Wait that asks for one of them. When the stream ends the session is over, and every later
+// call says why.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+#include <absl/types/span.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/ir/dtype.h"
+#include "core/wire/handle.h"
+#include "proto/tensord/v1/session.grpc.pb.h"
+
+namespace tensord {
+
+struct ConnectOptions {
+  std::string client_name = "c++";  // for people, in tensorctl and logs
+  std::string device;               // "CPU:0"; empty is the daemon's first
+  absl::Duration connect_timeout = absl::Seconds(10);
+  // Of each call that waits: transfers, Wait, Counters.
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+namespace client {
+
+class Connection {
+ public:
+  // Unavailable if no daemon answers within the connect timeout.
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address,
+                                                          const ConnectOptions& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const v1::Welcome& welcome() const;
+  const std::string& address() const { return address_; }
+
+  // Ends the session: what it owned on the daemon is freed, and later calls fail.
+  void Close();
+  // Why the session is over; OK while it lives.
+  absl::Status status() const;
+
+  uint64_t NewHandle(Handle::Type type);
+  // Gives a handle up, after all commands sent so far. Releases ride on a later command; many of
+  // them, or `bytes` that are worth it, make a command of their own.
+  void Release(uint64_t handle, uint64_t bytes);
+
+  // Numbers the command, sends it and returns its number. Never waits.
+  uint64_t Send(v1::Command command);
+  // Waits until the daemon has caught up so far that more commands are welcome.
+  absl::Status WaitForRoom(absl::Time deadline);
+  // True once the daemon has said that it did not accept the command.
+  bool WasRefused(uint64_t sequence) const;
+
+  // Makes tensor `handle` from row-major bytes: in the command itself if they are few, otherwise in
+  // chunks. Waits until the daemon has them all.
+  absl::Status Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
+                      const std::string& device, absl::Span<const char> data, absl::Time deadline);
+  // Waits for the tensor's value and copies it out; `out` must have its size.
+  absl::Status Download(uint64_t handle, absl::Span<char> out, absl::Time deadline);
+  // Waits until the device has done all commands sent so far, and says what became of the handle.
+  absl::Status Wait(uint64_t handle, absl::Time deadline);
+  absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);
+
+ private:
+  class Stream;
+
+  explicit Connection(std::string address);
+  // The session's own reason where the session is over, else `status` of a call beside it.
+  absl::Status Explain(const grpc::Status& status) const;
+  void FlushReleases();
+  absl::Status UploadChunks(uint64_t transfer_id, absl::Span<const char> data, absl::Time deadline);
+
+  const std::string address_;
+  std::unique_ptr<v1::SessionService::Stub> stub_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace client
+}  // namespace tensord

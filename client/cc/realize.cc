@@ -1,0 +1,241 @@
+// Session's way from values to programs and runs.
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+
+#include "client/cc/plan.h"
+#include "client/cc/session.h"
+#include "client/cc/trace.h"
+#include "core/base/check.h"
+#include "core/base/status.h"
+#include "core/wire/program.h"
+
+namespace tensord::client {
+namespace {
+
+// Programs that the daemon keeps for us although no captured function names them.
+constexpr size_t kMaxPrograms = 512;
+
+bool IsArgument(const Value& value) { return value.leaf && !value.buffer && !value.init; }
+
+}  // namespace
+
+absl::Status Session::Realize(absl::Span<const StateRef> states) {
+  if (IsTracing()) {
+    return FailedPrecondition(
+        "data cannot be read while a function is captured: there is none yet; return the tensor "
+        "from the function and read it outside");
+  }
+  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  absl::MutexLock lock(&mu_);
+  std::vector<ValueRef> roots;
+  for (const StateRef& state : states) {
+    TD_RETURN_IF_ERROR(state->error);
+    roots.push_back(state->value);
+  }
+  return RealizePending(std::move(roots));
+}
+
+// The roots, and with them whatever was assigned.
+absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
+  AdvanceRandom();
+  std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
+  for (const auto& weak : assigned) {
+    if (StateRef state = weak.lock(); state && state->value->dest) roots.push_back(state->value);
+  }
+  absl::Status status = RealizeLocked(std::move(roots));
+  if (!status.ok()) assigned_.insert(assigned_.end(), assigned.begin(), assigned.end());
+  return status;
+}
+
+absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
+  absl::flat_hash_set<const Value*> seen;
+  std::erase_if(roots, [&seen](const ValueRef& root) {
+    return root->buffer || !seen.insert(root.get()).second;
+  });
+  if (roots.empty()) return absl::OkStatus();
+
+  Plan plan;
+  TD_RETURN_IF_ERROR(Gather(roots, nullptr, plan));
+  if (!plan.first.empty()) TD_RETURN_IF_ERROR(RealizeLocked(std::move(plan.first)));
+  TD_RETURN_IF_ERROR(Build(roots, plan));
+  for (const ValueRef& root : roots) {
+    Program::Output output{.value = plan.BuiltFor(*root)};
+    if (root->dest && root->dest->buffer) output.overwrites = plan.SlotOf(*root->dest);
+    plan.program.outputs.push_back(output);
+  }
+  const std::shared_ptr<const SentProgram> program = Register(plan.program);
+
+  v1::Command command;
+  v1::RunProgram& run = *command.mutable_run();
+  run.set_program(program->handle);
+  TD_RETURN_IF_ERROR(BindVariables(*program, run));
+  std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
+  for (const Value* input : plan.inputs) {
+    run.add_inputs(input->buffer->handle);
+    inputs.push_back(input->buffer);
+  }
+  // The roots are leaves from here on. Once they have let go of what they were built from, the
+  // owners of a version that is to be overwritten are those who still want to read it.
+  for (const ValueRef& root : roots) {
+    if (!root->leaf) {
+      root->origin = std::exchange(root->node, nullptr);
+      root->leaf = true;
+    }
+    root->init = nullptr;
+    root->trace = 0;
+    root->parents.clear();
+  }
+  for (const ValueRef& root : roots) {
+    ValueRef dest = std::exchange(root->dest, nullptr);
+    if (!dest || !dest->buffer) {
+      root->buffer = NewBuffer(*root);
+    } else {
+      root->buffer = dest->buffer;
+      if (dest.use_count() > 1) dest->buffer = CopyAside(*dest);
+    }
+    run.add_outputs(root->buffer->handle);
+  }
+  connection_->Send(std::move(command));
+  return absl::OkStatus();
+}
+
+// Finds what the roots are built from, and what has to be computed before them.
+absl::Status Session::Gather(absl::Span<const ValueRef> roots, const Trace* trace, Plan& plan) {
+  absl::flat_hash_set<Value*> seen;
+  std::vector<Value*> stack;
+  for (const ValueRef& root : roots) {
+    if (seen.insert(root.get()).second) stack.push_back(root.get());
+  }
+  const absl::flat_hash_set<Value*> is_root = seen;
+  std::reverse(stack.begin(), stack.end());
+  while (!stack.empty()) {
+    Value* value = stack.back();
+    stack.pop_back();
+    NodeOf(*value);
+    if (value->leaf) plan.stands_for[value->node] = value;
+    if (value->origin) plan.stands_for[value->origin] = value;
+    if (value->buffer) continue;
+    if (value->trace != 0 && (!trace || trace->id != value->trace)) return EscapedFromTrace();
+
+    // A parameter is computed once, by a program of its own, so that the program that uses it is
+    // the same the first time as ever after. Steps between two assignments are part of the program,
+    // as is all that a captured function makes.
+    const bool inside = trace ? value->trace == trace->id : is_root.contains(value);
+    if (value->init && !value->assigned && !inside) {
+      plan.first.push_back(value->shared_from_this());
+      continue;
+    }
+    for (const ValueRef& parent : value->parents) {
+      if (seen.insert(parent.get()).second) stack.push_back(parent.get());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Copies the roots' expressions into the program; buffers become its inputs.
+absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
+  std::vector<const Node*> stack;
+  std::vector<const Node*> sources;
+  for (size_t i = roots.size(); i-- > 0;) {
+    NodeOf(*roots[i]);
+    stack.push_back(Plan::ExpressionOf(*roots[i]));
+  }
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    if (plan.built.contains(node)) {
+      stack.pop_back();
+      continue;
+    }
+    if (auto it = plan.stands_for.find(node); it != plan.stands_for.end()) {
+      Value& value = *it->second;
+      if (value.buffer || IsArgument(value)) {
+        plan.built[node] = plan.ParamOf(value);
+      } else if (auto init = plan.built.find(value.init); init != plan.built.end()) {
+        plan.built[node] = init->second;
+      } else {
+        stack.push_back(value.init);
+      }
+      continue;
+    }
+    if (node->op == Op::kParam) {
+      return Internal("an expression reads input {}, of which nothing is known", node->slot());
+    }
+    const size_t depth = stack.size();
+    sources.clear();
+    for (size_t i = node->src.size(); i-- > 0;) {
+      if (!plan.built.contains(node->src[i])) stack.push_back(node->src[i]);
+    }
+    if (stack.size() > depth) continue;
+    for (const Node* source : node->src) sources.push_back(plan.built.at(source));
+    TD_ASSIGN_OR_RETURN(const Node* copy, plan.program.graph.TryMake({.op = node->op,
+                                                                      .src = sources,
+                                                                      .ints = node->ints,
+                                                                      .text = node->text,
+                                                                      .dtype = node->dtype,
+                                                                      .lanes = node->lanes}));
+    if (copy->op == Op::kVariable) plan.AddVariable(copy);
+    plan.built[node] = copy;
+    stack.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const SentProgram> Session::Register(const Program& program) {
+  const uint64_t hash = StructuralHash(program);
+  if (auto it = program_of_.find(hash); it != program_of_.end()) {
+    if (!connection_->WasRefused((*it->second)->sequence)) {
+      programs_.splice(programs_.begin(), programs_, it->second);
+      return programs_.front();
+    }
+    programs_.erase(it->second);
+    program_of_.erase(it);
+  }
+  auto sent = std::make_shared<SentProgram>();
+  sent->connection = connection_;
+  sent->hash = hash;
+  sent->handle = connection_->NewHandle(Handle::kProgram);
+  for (const Node* variable : program.variables) sent->variables.emplace_back(variable->text);
+  v1::Command command;
+  v1::RegisterProgram& registration = *command.mutable_register_program();
+  registration.set_handle(sent->handle);
+  *registration.mutable_program() = Encode(program);
+  registration.set_device(options_.device);
+  sent->sequence = connection_->Send(std::move(command));
+
+  programs_.push_front(std::move(sent));
+  program_of_[hash] = programs_.begin();
+  if (programs_.size() > kMaxPrograms) {
+    program_of_.erase(programs_.back()->hash);
+    programs_.pop_back();
+  }
+  return programs_.front();
+}
+
+absl::Status Session::BindVariables(const SentProgram& program, v1::RunProgram& run) {
+  for (const std::string& name : program.variables) {
+    auto it = variables_.find(name);
+    if (it == variables_.end()) {
+      return FailedPrecondition("variable '{}' has no value; bind one before what uses it runs",
+                                name);
+    }
+    (*run.mutable_variables())[name] = it->second;
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<Buffer> Session::NewBuffer(const Value& value) {
+  return std::make_shared<Buffer>(connection_, value.bytes());
+}
+
+std::shared_ptr<Buffer> Session::CopyAside(const Value& value) {
+  auto copy = NewBuffer(value);
+  v1::Command command;
+  command.mutable_copy()->set_handle(copy->handle);
+  command.mutable_copy()->set_source(value.buffer->handle);
+  command.mutable_copy()->set_device(options_.device);
+  connection_->Send(std::move(command));
+  return copy;
+}
+
+}  // namespace tensord::client

@@ -1,0 +1,311 @@
+#include "client/cc/session.h"
+
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+
+#include "client/cc/trace.h"
+#include "core/base/check.h"
+#include "core/base/status.h"
+
+namespace tensord::client {
+
+Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
+    : connection_(std::move(connection)), options_(std::move(options)) {}
+
+bool Session::IsTracing() const { return CurrentTrace(*this) != nullptr; }
+
+size_t Session::graph_nodes() {
+  absl::MutexLock lock(&mu_);
+  return graph_.size();
+}
+
+// ---- expressions
+
+StateRef Session::Apply(absl::Span<const StateRef> operands, const Expression& expression) {
+  return ApplyMany(operands, 1, [&expression](Graph& graph, absl::Span<const Expr> sources) {
+    return std::vector<Expr>{expression(graph, sources)};
+  })[0];
+}
+
+std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, size_t count,
+                                         const Expressions& expressions) {
+  absl::MutexLock lock(&mu_);
+  if (graph_.size() > compact_at_) CompactGraph();
+
+  std::vector<ValueRef> values;
+  std::vector<Expr> sources;
+  auto failed = [&](absl::Status error) {
+    return std::vector<StateRef>(count, Failed(std::move(error)));
+  };
+  for (const StateRef& operand : operands) {
+    absl::StatusOr<ValueRef> value = Use(operand);
+    if (!value.ok()) return failed(value.status());
+    sources.emplace_back(&graph_, NodeOf(**value));
+    values.push_back(*std::move(value));
+  }
+  const std::vector<Expr> results = expressions(graph_, sources);
+
+  // Operands that no input is below are constants: nothing needs to be kept for them.
+  std::vector<ValueRef> parents;
+  for (const ValueRef& value : values) {
+    if (!(value->node->below_ops & OpBit(Op::kParam))) continue;
+    if (std::find(parents.begin(), parents.end(), value) == parents.end()) parents.push_back(value);
+  }
+  std::vector<StateRef> states;
+  for (const Expr& result : results) {
+    if (!result.ok()) return failed(result.status());
+    // An operation that changes nothing gives the same version, not a copy of it.
+    auto same = std::find_if(values.begin(), values.end(), [&result](const ValueRef& value) {
+      return value->node == result.node();
+    });
+    if (same != values.end()) {
+      states.push_back(Alias(*same));
+      continue;
+    }
+    states.push_back(NewState(NewExpression(result, parents)));
+  }
+  return states;
+}
+
+StateRef Session::Failed(absl::Status error) {
+  auto state = std::make_shared<TensorState>();
+  state->session = shared_from_this();
+  state->error = std::move(error);
+  return state;
+}
+
+Session::ValueRef Session::NewExpression(const Expr& expression,
+                                         absl::Span<const ValueRef> parents) {
+  const Shape shape = expression.shape();
+  auto value = std::make_shared<Value>(live_, expression.dtype(),
+                                       std::vector<int64_t>(shape.begin(), shape.end()));
+  value->node = expression.node();
+  const Trace* trace = CurrentTrace(*this);
+  value->trace = trace ? trace->id : 0;
+  if (value->node->below_ops & OpBit(Op::kParam))
+    value->parents.assign(parents.begin(), parents.end());
+  return value;
+}
+
+// Another tensor of the same version.
+StateRef Session::Alias(ValueRef value) {
+  auto state = std::make_shared<TensorState>();
+  state->session = shared_from_this();
+  state->dtype = value->dtype;
+  state->shape = value->shape;
+  state->value = std::move(value);
+  return state;
+}
+
+StateRef Session::NewState(ValueRef value) {
+  StateRef state = Alias(std::move(value));
+  state->value->owner = state;
+  return state;
+}
+
+const Node* Session::NodeOf(Value& value) {
+  if (!value.node) value.node = graph_.Param(next_leaf_++, value.dtype, value.shape);
+  return value.node;
+}
+
+Session::ValueRef Session::NewLeaf(DType dtype, std::vector<int64_t> shape) {
+  auto value = std::make_shared<Value>(live_, dtype, std::move(shape));
+  value->leaf = true;
+  return value;
+}
+
+// The version of an operand that a new expression is built over.
+absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
+  if (state->session.get() != this) {
+    return InvalidArgument(
+        "operands belong to different clients; bring one over with numpy() or ToHost first");
+  }
+  TD_RETURN_IF_ERROR(state->error);
+  const Trace* trace = CurrentTrace(*this);
+  const Value& value = *state->value;
+  if (value.trace != 0 && (!trace || value.trace != trace->id)) return EscapedFromTrace();
+  // A captured program sees tensors from outside as they are at each call, hence as its inputs.
+  if (trace && value.trace == 0 && !value.leaf && (value.node->below_ops & OpBit(Op::kParam))) {
+    MakeLeafLocked(state);
+  }
+  return state->value;
+}
+
+void Session::CompactGraph() {
+  live_->Visit([this](const absl::flat_hash_set<Value*>& values)
+                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                     std::vector<const Node**> places;
+                     for (Value* value : values) {
+                       for (const Node** place : {&value->node, &value->init, &value->origin}) {
+                         if (*place) places.push_back(place);
+                       }
+                     }
+                     std::sort(places.begin(), places.end(), [](const Node** a, const Node** b) {
+                       return (*a)->id < (*b)->id;  // the copy's order does not depend on addresses
+                     });
+                     std::vector<const Node*> roots;
+                     for (const Node** place : places) roots.push_back(*place);
+                     Graph fresh;
+                     const std::vector<const Node*> copies = CopyTo(fresh, roots);
+                     for (size_t i = 0; i < places.size(); ++i) *places[i] = copies[i];
+                     graph_ = std::move(fresh);
+                   });
+  compact_at_ = std::max(size_t{1} << 16, 2 * graph_.size());
+}
+
+// ---- tensors as variables
+
+absl::Status Session::MakeLeaf(const StateRef& state) {
+  TD_RETURN_IF_ERROR(state->error);
+  absl::MutexLock lock(&mu_);
+  if (!state->value->leaf) MakeLeafLocked(state);
+  return absl::OkStatus();
+}
+
+void Session::MakeLeafLocked(const StateRef& state) {
+  ValueRef before = state->value;
+  ValueRef leaf = NewLeaf(before->dtype, before->shape);
+  leaf->init = NodeOf(*before);
+  leaf->trace = before->trace;
+  leaf->owner = state;
+  leaf->parents.push_back(std::move(before));
+  state->value = std::move(leaf);
+}
+
+absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
+  TD_RETURN_IF_ERROR(target->error);
+  absl::MutexLock lock(&mu_);
+  const Trace* trace = CurrentTrace(*this);
+  if (target->value->trace != 0 && (!trace || target->value->trace != trace->id)) {
+    return EscapedFromTrace();
+  }
+  TD_ASSIGN_OR_RETURN(ValueRef value, Use(source));
+  const Value& before = *target->value;
+  if (value->dtype != before.dtype || value->shape != before.shape) {
+    return InvalidArgument("assign: the tensor is {}{}, the new value {}{}", Name(before.dtype),
+                           TextOf(before.shape), Name(value->dtype), TextOf(value->shape));
+  }
+  if (target->value != value) Replace(target, std::move(value));
+  return absl::OkStatus();
+}
+
+void Session::Replace(const StateRef& target, ValueRef source) {
+  Trace* trace = CurrentTrace(*this);
+  if (trace && target->value->trace == 0) {
+    // What exists outside is changed by the program, hence an input of it.
+    if (!target->value->leaf) MakeLeafLocked(target);
+    auto seen = std::find_if(trace->assigned.begin(), trace->assigned.end(),
+                             [&](const auto& entry) { return entry.first == target; });
+    if (seen == trace->assigned.end()) trace->assigned.emplace_back(target, target->value);
+  }
+  if (!target->value->leaf) {
+    target->value = std::move(source);  // nothing is stored yet, so nothing is to be overwritten
+    return;
+  }
+  ValueRef before = target->value;
+  ValueRef after = NewLeaf(before->dtype, before->shape);
+  after->init = NodeOf(*source);
+  after->parents.push_back(std::move(source));
+  after->owner = target;
+  after->trace = trace ? trace->id : 0;
+  after->assigned = true;
+  // Of several assignments before a run only the last is stored; the others are steps to it.
+  const bool computed = before->buffer != nullptr || !before->dest;
+  after->dest = computed ? before : std::move(before->dest);
+  target->value = std::move(after);
+  if (!trace) assigned_.push_back(target);
+}
+
+StateRef Session::Gradient(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return state->grad;
+}
+
+void Session::SetGradient(const StateRef& state, StateRef gradient) {
+  absl::MutexLock lock(&mu_);
+  if (Trace* trace = CurrentTrace(*this)) trace->gradients.emplace_back(state, state->grad);
+  state->grad = std::move(gradient);
+}
+
+void Session::SetRequiresGrad(const StateRef& state, bool requires_grad) {
+  absl::MutexLock lock(&mu_);
+  if (requires_grad && !state->requires_grad) {
+    std::erase_if(with_gradient_, [](const auto& weak) { return weak.expired(); });
+    with_gradient_.push_back(state);
+  }
+  state->requires_grad = requires_grad;
+}
+
+std::vector<StateRef> Session::GradientTargets(const StateRef& loss) {
+  absl::MutexLock lock(&mu_);
+  const Node* root = NodeOf(*loss->value);
+  absl::flat_hash_set<const Node*> below;
+  for (const Node* node : TopologicalOrder({&root, 1})) below.insert(node);
+  std::vector<StateRef> targets;
+  for (const auto& weak : with_gradient_) {
+    StateRef state = weak.lock();
+    if (!state || !state->requires_grad || !state->value->node) continue;
+    if (below.contains(state->value->node) &&
+        std::find(targets.begin(), targets.end(), state) == targets.end()) {
+      targets.push_back(std::move(state));
+    }
+  }
+  return targets;
+}
+
+void Session::BindVariable(const std::string& name, int64_t value) {
+  absl::MutexLock lock(&mu_);
+  variables_[name] = value;
+}
+
+// ---- data
+
+absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtype,
+                                         absl::Span<const int64_t> shape) {
+  ValueRef value;
+  {
+    absl::MutexLock lock(&mu_);
+    value = NewLeaf(dtype, {shape.begin(), shape.end()});
+    if (data.size() != value->bytes()) {
+      return InvalidArgument("{}{} takes {} bytes, {} are given", Name(dtype), TextOf(value->shape),
+                             value->bytes(), data.size());
+    }
+    value->buffer = NewBuffer(*value);
+  }
+  TD_RETURN_IF_ERROR(
+      connection_->Upload(value->buffer->handle, dtype, shape, options_.device, data, Deadline()));
+  absl::MutexLock lock(&mu_);
+  return NewState(std::move(value));
+}
+
+absl::Status Session::Download(const StateRef& state, absl::Span<char> out) {
+  TD_RETURN_IF_ERROR(Realize({state}));
+  std::shared_ptr<Buffer> buffer;
+  {
+    absl::MutexLock lock(&mu_);
+    buffer = state->value->buffer;
+  }
+  return connection_->Download(buffer->handle, out, Deadline());
+}
+
+absl::Status Session::Wait(absl::Span<const StateRef> states) {
+  TD_RETURN_IF_ERROR(Realize(states));
+  if (states.empty()) return connection_->Wait(0, Deadline());
+  for (const StateRef& state : states) {
+    std::shared_ptr<Buffer> buffer;
+    {
+      absl::MutexLock lock(&mu_);
+      buffer = state->value->buffer;
+    }
+    TD_RETURN_IF_ERROR(connection_->Wait(buffer->handle, Deadline()));
+  }
+  return absl::OkStatus();
+}
+
+bool Session::IsRealized(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return state->value && state->value->buffer != nullptr;
+}
+
+}  // namespace tensord::client

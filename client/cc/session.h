@@ -1,0 +1,208 @@
+// Session: what the tensors of one client share: the graph in which they build expressions, the
+// connection, the programs already sent, and the trace under way. Internal to client/cc; users see
+// Client, Tensor and Jit.
+//
+// Computing a set of values (Realize) copies their expressions into a program whose inputs are the
+// buffers they reach, in an order that depends on structure alone. So the same computation over
+// other buffers is the same program, found by its hash, and only a small Run command is sent.
+//
+// Assignments are computed by the next run, whatever else it computes. Their result goes into the
+// buffer of the version that they replace; if somebody still holds that version, its data is copied
+// aside first.
+//
+// Thread-safe. A trace belongs to the thread that began it; others go on undisturbed.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/statusor.h>
+#include <absl/synchronization/mutex.h>
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cc/connection.h"
+#include "client/cc/value.h"
+#include "core/ir/program.h"
+#include "core/tensor/expr.h"
+#include "core/tensor/random.h"
+
+namespace tensord::client {
+
+class Session;
+
+// What copies of a Tensor share.
+struct TensorState {
+  std::shared_ptr<Session> session;
+  // Fixed when it is made. A tensor keeps its dtype and shape whatever is assigned to it.
+  absl::Status error;  // why it could not be made
+  DType dtype = DType::kVoid;
+  std::vector<int64_t> shape;
+
+  // The session's lock guards the rest.
+  std::shared_ptr<Value> value;  // never null without an error
+  std::shared_ptr<TensorState> grad;
+  std::atomic<bool> requires_grad = false;  // relaxed: publishes nothing else
+};
+using StateRef = std::shared_ptr<TensorState>;
+
+// A function being captured: what it changed of the tensors outside, with what was there before.
+struct Trace {
+  uint64_t id;
+  const Session* session;
+  std::vector<std::pair<StateRef, std::shared_ptr<Value>>> assigned;
+  std::vector<std::pair<StateRef, StateRef>> gradients;
+};
+
+// A program that the daemon knows. Shared by the session's cache and by captured functions.
+struct SentProgram {
+  ~SentProgram() { connection->Release(handle, 0); }
+
+  std::shared_ptr<Connection> connection;
+  uint64_t hash;
+  uint64_t handle;
+  uint64_t sequence;  // of the command that sent it
+  std::vector<std::string> variables;
+};
+
+// A captured function as the daemon knows it.
+struct CapturedProgram {
+  struct Input {
+    StateRef owner;                // a tensor, whose present version is read
+    std::shared_ptr<Value> fixed;  // or else always this value
+    DType dtype;
+    std::vector<int64_t> shape;
+  };
+  struct Output {
+    DType dtype;
+    std::vector<int64_t> shape;
+  };
+  std::shared_ptr<const SentProgram> program;
+  std::vector<Input> captured;  // slots after the arguments
+  std::vector<Output> results;
+  std::vector<size_t> overwritten;  // indices in `captured`, in the order of the program's outputs
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  using Expression = std::function<Expr(Graph&, absl::Span<const Expr>)>;
+  using Expressions = std::function<std::vector<Expr>(Graph&, absl::Span<const Expr>)>;
+
+  Session(std::shared_ptr<Connection> connection, ConnectOptions options);
+
+  Connection& connection() { return *connection_; }
+  const std::string& device() const { return options_.device; }
+  absl::Time Deadline() const { return absl::Now() + options_.timeout; }
+
+  // New tensors from old ones. The first error among operands becomes that of the result.
+  StateRef Apply(absl::Span<const StateRef> operands, const Expression& expression);
+  // `count` results, even if there is an error.
+  std::vector<StateRef> ApplyMany(absl::Span<const StateRef> operands, size_t count,
+                                  const Expressions& expressions);
+  StateRef Failed(absl::Status error);
+
+  absl::StatusOr<StateRef> Upload(absl::Span<const char> data, DType dtype,
+                                  absl::Span<const int64_t> shape);
+  absl::Status Download(const StateRef& state, absl::Span<char> out);
+  absl::Status Realize(absl::Span<const StateRef> states);
+  // Waits for the values on the device, and says the first error among them.
+  absl::Status Wait(absl::Span<const StateRef> states);
+  bool IsRealized(const StateRef& state);
+
+  // The tensor becomes `source`. Shape and dtype must be the tensor's.
+  absl::Status Assign(const StateRef& target, const StateRef& source);
+  // Gives the tensor a buffer of its own, so that it is a parameter of programs and a point at
+  // which gradients end.
+  absl::Status MakeLeaf(const StateRef& state);
+
+  StateRef Gradient(const StateRef& state);  // null if there is none
+  void SetGradient(const StateRef& state, StateRef gradient);
+  void SetRequiresGrad(const StateRef& state, bool requires_grad);
+  // Live tensors that require a gradient and are part of the expression of `loss`.
+  std::vector<StateRef> GradientTargets(const StateRef& loss);
+
+  absl::Status Seed(uint64_t seed);
+  // The value of `draw`, which uses a block of random bits for each of `count` numbers.
+  using Draw = std::function<Drawn(const RandomState&)>;
+  StateRef Random(uint64_t count, const Draw& draw);
+
+  void BindVariable(const std::string& name, int64_t value);
+
+  // Calls `function` on stand-ins for the arguments and makes a program of what it returned and
+  // assigned. The assignments are undone: Replay does them, this time with data.
+  using Function = std::function<absl::StatusOr<std::vector<StateRef>>(std::vector<StateRef>)>;
+  absl::StatusOr<CapturedProgram> Capture(const std::string& name,
+                                          absl::Span<const StateRef> arguments,
+                                          const Function& function);
+  // FailedPrecondition if a captured tensor has another shape or dtype than when it was captured.
+  absl::StatusOr<std::vector<StateRef>> Replay(const CapturedProgram& captured,
+                                               absl::Span<const StateRef> arguments);
+  bool IsTracing() const;
+
+  size_t graph_nodes();
+
+ private:
+  using ValueRef = std::shared_ptr<Value>;
+  struct Plan;
+
+  const Node* NodeOf(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ValueRef NewLeaf(DType dtype, std::vector<int64_t> shape) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<ValueRef> Use(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MakeLeafLocked(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ValueRef NewExpression(const Expr& expression, absl::Span<const ValueRef> parents)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StateRef NewState(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StateRef Alias(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Replace(const StateRef& target, ValueRef source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  absl::Status RealizeLocked(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status RealizePending(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Gather(absl::Span<const ValueRef> roots, const Trace* trace, Plan& plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Build(absl::Span<const ValueRef> roots, Plan& plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<const SentProgram> Register(const Program& program)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<Buffer> NewBuffer(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<Buffer> CopyAside(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status BindVariables(const SentProgram& program, v1::RunProgram& run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<CapturedProgram> Finish(const std::string& name, Trace& trace,
+                                         absl::Span<const ValueRef> arguments,
+                                         absl::Span<const StateRef> results)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::shared_ptr<Connection> connection_;
+  const ConnectOptions options_;
+  const std::shared_ptr<LiveValues> live_ = std::make_shared<LiveValues>();
+
+  absl::Mutex mu_;
+  Graph graph_ ABSL_GUARDED_BY(mu_);
+  size_t compact_at_ ABSL_GUARDED_BY(mu_) = size_t{1} << 16;  // nodes
+  int64_t next_leaf_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t last_trace_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::weak_ptr<TensorState>> assigned_ ABSL_GUARDED_BY(mu_);  // not yet computed
+  std::vector<std::weak_ptr<TensorState>> with_gradient_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, int64_t> variables_ ABSL_GUARDED_BY(mu_);
+
+  using ProgramList = std::list<std::shared_ptr<const SentProgram>>;
+  ProgramList programs_ ABSL_GUARDED_BY(mu_);  // latest use first
+  absl::flat_hash_map<uint64_t, ProgramList::iterator> program_of_ ABSL_GUARDED_BY(mu_);
+
+  // The generator's state lives on the device, so that a captured program advances it. Numbers
+  // drawn since the last run are told apart by their distance from its counter.
+  // These two name no session, which would keep itself alive.
+  StateRef random_key_ ABSL_GUARDED_BY(mu_);
+  StateRef random_counter_ ABSL_GUARDED_BY(mu_);
+  uint64_t random_drawn_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tensord::client

@@ -1,0 +1,93 @@
+#include "client/cc/tensor.h"
+
+#include "core/tensor/elementwise.h"
+#include "core/tensor/gradient.h"
+
+namespace tensord {
+
+DType Tensor::dtype() const { return state_->dtype; }
+const std::vector<int64_t>& Tensor::shape() const { return state_->shape; }
+int64_t Tensor::num_elements() const { return NumElements(shape()); }
+
+absl::Status Tensor::CopyTo(absl::Span<char> out) const {
+  TD_RETURN_IF_ERROR(status());
+  return state_->session->Download(state_, out);
+}
+
+absl::Status Tensor::SetRequiresGrad(bool requires_grad) const {
+  TD_RETURN_IF_ERROR(status());
+  if (requires_grad) {
+    if (!IsFloat(dtype())) {
+      return InvalidArgument("requires_grad: only float tensors have gradients, this is {}",
+                             Name(dtype()));
+    }
+    TD_RETURN_IF_ERROR(MakeLeaf());
+  }
+  session().SetRequiresGrad(state_, requires_grad);
+  return absl::OkStatus();
+}
+
+std::optional<Tensor> Tensor::grad() const {
+  client::StateRef gradient = session().Gradient(state_);
+  if (!gradient) return std::nullopt;
+  return Tensor(std::move(gradient));
+}
+
+void Tensor::SetGrad(std::optional<Tensor> gradient) const {
+  session().SetGradient(state_, gradient ? gradient->state() : nullptr);
+}
+
+absl::Status Tensor::Backward(std::optional<Tensor> seed) const {
+  TD_RETURN_IF_ERROR(status());
+  std::vector<Tensor> targets;
+  for (client::StateRef& target : session().GradientTargets(state_)) targets.emplace_back(target);
+  if (targets.empty()) {
+    return FailedPrecondition(
+        "backward: no living tensor with requires_grad is part of this one's expression{}",
+        is_realized() ? ", which is gone since the tensor was computed; call backward before "
+                        "reading its data"
+                      : "");
+  }
+  TD_ASSIGN_OR_RETURN(std::vector<Tensor> gradients, Gradient(targets, std::move(seed)));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    std::optional<Tensor> before = targets[i].grad();
+    targets[i].SetGrad(
+        before ? Lift([](const Expr& a, const Expr& b) { return Add(a, b); }, *before, gradients[i])
+               : gradients[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> Tensor::Gradient(absl::Span<const Tensor> targets,
+                                                     std::optional<Tensor> seed) const {
+  std::vector<client::StateRef> operands = {state_};
+  for (const Tensor& target : targets) operands.push_back(target.state());
+  if (seed) operands.push_back(seed->state());
+  const std::vector<client::StateRef> gradients =
+      session().ApplyMany(operands, targets.size(), [&](Graph&, absl::Span<const Expr> sources) {
+        std::optional<Expr> seed_expr;
+        if (seed) seed_expr = sources.back();
+        return tensord::Gradient(sources[0], sources.subspan(1, targets.size()), seed_expr);
+      });
+  std::vector<Tensor> tensors;
+  for (const client::StateRef& gradient : gradients) {
+    TD_RETURN_IF_ERROR(gradient->error);
+    tensors.emplace_back(gradient);
+  }
+  return tensors;
+}
+
+std::string Tensor::ToString() const {
+  if (!ok()) return fmt::format("Tensor({})", Message(status()));
+  return fmt::format("Tensor(shape={}, dtype={}, device={}, {})", client::TextOf(shape()),
+                     Name(dtype()), session().device(), is_realized() ? "realized" : "lazy");
+}
+
+absl::Status Realize(absl::Span<const Tensor> tensors) {
+  if (tensors.empty()) return absl::OkStatus();
+  std::vector<client::StateRef> states;
+  for (const Tensor& tensor : tensors) states.push_back(tensor.state());
+  return tensors[0].session().Realize(states);
+}
+
+}  // namespace tensord

@@ -1,0 +1,138 @@
+// Tensor: an array on a daemon, lazy until its data is asked for.
+//
+//   Tensor x = client->FromHost<float>({1, 2, 3}, {3});
+//   Tensor y = Relu(x * 2.0 - 3.0);
+//   absl::StatusOr<std::vector<float>> data = y.ToHost<float>();
+//
+// Copies are the same tensor: what is assigned to one is seen by all. An operation that cannot be
+// done makes a tensor that holds the error; operations over it pass the error on, and it comes back
+// from ToHost, Realize and status().
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/types/span.h>
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cc/session.h"
+#include "core/base/status.h"
+#include "core/ir/dtype.h"
+
+namespace tensord {
+
+// The dtype whose elements are held by a C++ type.
+template <typename T>
+constexpr DType DTypeOf() {
+  if constexpr (std::same_as<T, bool>) {
+    return DType::kBool;
+  } else if constexpr (std::floating_point<T>) {
+    static_assert(sizeof(T) <= 8);
+    return sizeof(T) == 4 ? DType::kFloat32 : DType::kFloat64;
+  } else {
+    static_assert(std::integral<T>);
+    constexpr bool kSigned = std::signed_integral<T>;
+    switch (sizeof(T)) {
+      case 1:
+        return kSigned ? DType::kInt8 : DType::kUint8;
+      case 2:
+        return kSigned ? DType::kInt16 : DType::kUint16;
+      case 4:
+        return kSigned ? DType::kInt32 : DType::kUint32;
+      default:
+        return kSigned ? DType::kInt64 : DType::kUint64;
+    }
+  }
+}
+
+class Tensor {
+ public:
+  explicit Tensor(client::StateRef state) : state_(std::move(state)) {}
+
+  bool ok() const { return state_->error.ok(); }
+  const absl::Status& status() const { return state_->error; }
+
+  // Valid only if ok(). They are known without computing anything.
+  DType dtype() const;
+  const std::vector<int64_t>& shape() const;
+  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  int64_t num_elements() const;
+
+  // Whether it has data on the daemon (which may still be under way).
+  bool is_realized() const { return state_->session->IsRealized(state_); }
+  // Sends what is needed to compute it; doesn't wait.
+  absl::Status Realize() const { return state_->session->Realize({&state_, 1}); }
+  // Waits until it is computed, and says whether that went well.
+  absl::Status Wait() const { return state_->session->Wait({&state_, 1}); }
+
+  // Row-major, little-endian; `out` has the tensor's size in bytes.
+  absl::Status CopyTo(absl::Span<char> out) const;
+  // T must be the dtype's own type.
+  template <typename T>
+  absl::StatusOr<std::vector<T>> ToHost() const;
+
+  // The tensor becomes `value`, of its own shape and dtype; its memory is used again. What was made
+  // from it before keeps meaning the old data.
+  absl::Status Assign(const Tensor& value) const {
+    return state_->session->Assign(state_, value.state_);
+  }
+  // The same tensor with memory of its own, as parameters need it.
+  absl::Status MakeLeaf() const { return state_->session->MakeLeaf(state_); }
+
+  // Whether Backward leaves a gradient with it. Makes it a leaf.
+  absl::Status SetRequiresGrad(bool requires_grad) const;
+  bool requires_grad() const { return state_->requires_grad; }
+  std::optional<Tensor> grad() const;
+  void SetGrad(std::optional<Tensor> gradient) const;
+  // Adds the gradient of this tensor, which needs a single element unless a seed is given, to the
+  // grad of every living tensor that requires one and that it depends on.
+  absl::Status Backward(std::optional<Tensor> seed = std::nullopt) const;
+  // Gradients by `targets`: zeros where it does not depend on one.
+  absl::StatusOr<std::vector<Tensor>> Gradient(absl::Span<const Tensor> targets,
+                                               std::optional<Tensor> seed = std::nullopt) const;
+
+  // "Tensor(shape=[2, 3], dtype=float32, device=CPU:0, lazy)". Computes nothing.
+  std::string ToString() const;
+
+  const client::StateRef& state() const { return state_; }
+  client::Session& session() const { return *state_->session; }
+
+ private:
+  client::StateRef state_;
+};
+
+// Computes several tensors by one program.
+absl::Status Realize(absl::Span<const Tensor> tensors);
+
+// Calls a function of the tensor language (core/tensor) on tensors of one client:
+//   Tensor y = Lift([](const Expr& x, const Expr& w) { return MatMul(x, w); }, x, w);
+template <typename Function, typename... Tensors>
+Tensor Lift(Function function, const Tensor& first, const Tensors&... rest) {
+  const client::StateRef operands[] = {first.state(), rest.state()...};
+  return Tensor(
+      first.session().Apply(operands, [&function](Graph&, absl::Span<const Expr> sources) -> Expr {
+        return [&]<size_t... i>(std::index_sequence<i...>) { return function(sources[i]...); }
+        (std::make_index_sequence<1 + sizeof...(Tensors)>());
+      }));
+}
+
+template <typename T>
+absl::StatusOr<std::vector<T>> Tensor::ToHost() const {
+  if (!ok()) return status();
+  if (dtype() != DTypeOf<T>()) {
+    return InvalidArgument("ToHost: the tensor holds {}, {} is asked for", Name(dtype()),
+                           Name(DTypeOf<T>()));
+  }
+  std::vector<T> data(static_cast<size_t>(num_elements()));
+  TD_RETURN_IF_ERROR(CopyTo({reinterpret_cast<char*>(data.data()), data.size() * sizeof(T)}));
+  return data;
+}
+
+}  // namespace tensord

@@ -1,0 +1,28 @@
+// The trace that the present thread is in, if any. Internal to client/cc.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include "client/cc/session.h"
+
+namespace tensord::client {
+
+// Null unless this thread captures a function over tensors of that session.
+Trace* CurrentTrace(const Session& session);
+
+// Makes `trace` the current one of this thread.
+class TraceScope {
+ public:
+  explicit TraceScope(Trace* trace);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  Trace* const outer_;
+};
+
+// The error for a tensor that was made by a captured function and kept by somebody.
+absl::Status EscapedFromTrace();
+
+}  // namespace tensord::client

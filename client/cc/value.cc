@@ -1,0 +1,33 @@
+#include "client/cc/value.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tensord::client {
+
+std::string TextOf(absl::Span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
+
+Value::Value(std::shared_ptr<LiveValues> live, DType dtype, std::vector<int64_t> shape)
+    : dtype(dtype), shape(std::move(shape)), live_(std::move(live)) {
+  live_->Insert(this);
+}
+
+Value::~Value() {
+  live_->Erase(this);
+  // By hand, because a chain of expressions may be longer than the stack is deep.
+  std::vector<std::shared_ptr<Value>> dying = std::move(parents);
+  if (dest) dying.push_back(std::move(dest));
+  while (!dying.empty()) {
+    const std::shared_ptr<Value> value = std::move(dying.back());
+    dying.pop_back();
+    if (value.use_count() > 1) continue;
+    for (std::shared_ptr<Value>& parent : value->parents) dying.push_back(std::move(parent));
+    value->parents.clear();
+    if (value->dest) dying.push_back(std::move(value->dest));
+  }
+}
+
+}  // namespace tensord::client

@@ -1,0 +1,109 @@
+// Value: one version of a tensor, either an expression that is still to be computed or a buffer on
+// the daemon. Tensors point to values; assigning to a tensor points it to another value, so what
+// was built from the old one still means the old one.
+//
+// A value keeps alive what it needs: an expression its operands, until it is computed. Hence a
+// buffer whose last user is gone is released at once, and the number of owners of a value tells
+// whether its buffer may be overwritten.
+//
+// The fields belong to the session's lock; construction and destruction need none.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_set.h>
+#include <absl/synchronization/mutex.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cc/connection.h"
+#include "core/ir/graph.h"
+
+namespace tensord::client {
+
+struct TensorState;
+
+std::string TextOf(absl::Span<const int64_t> shape);  // "[2, 3]"
+
+// A tensor on the daemon. Shared by the value and by the runs that are about to be sent, which end
+// in either order.
+struct Buffer {
+  Buffer(std::shared_ptr<Connection> connection, uint64_t bytes)
+      : connection(std::move(connection)),
+        handle(this->connection->NewHandle(Handle::kTensor)),
+        bytes(bytes) {}
+  ~Buffer() { connection->Release(handle, bytes); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  const std::shared_ptr<Connection> connection;  // tensors may outlive their session
+  const uint64_t handle;
+  const uint64_t bytes;
+};
+
+struct Value;
+
+// The values alive in a session; when its graph is compacted their nodes move.
+// Thread-safe.
+class LiveValues {
+ public:
+  void Insert(Value* value) {
+    absl::MutexLock lock(&mu_);
+    values_.insert(value);
+  }
+  void Erase(Value* value) {
+    absl::MutexLock lock(&mu_);
+    values_.erase(value);
+  }
+  // None is destroyed while `function` sees them.
+  template <typename Function>
+  void Visit(Function function) {
+    absl::MutexLock lock(&mu_);
+    function(values_);
+  }
+
+ private:
+  absl::Mutex mu_;
+  absl::flat_hash_set<Value*> values_ ABSL_GUARDED_BY(mu_);
+};
+
+struct Value : std::enable_shared_from_this<Value> {
+  Value(std::shared_ptr<LiveValues> live, DType dtype, std::vector<int64_t> shape);
+  ~Value();
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
+
+  uint64_t bytes() const {
+    return static_cast<uint64_t>(NumElements(shape)) * static_cast<uint64_t>(ItemSize(dtype));
+  }
+
+  const DType dtype;
+  const std::vector<int64_t> shape;
+
+  // What expressions over this value are built from: the expression itself or, for a leaf, a Param
+  // that stands for it (made when first needed, null until then).
+  const Node* node = nullptr;
+  bool leaf = false;
+
+  // A leaf to be computed: by `init`, and if it was assigned into the buffer of `dest`.
+  const Node* init = nullptr;
+  bool assigned = false;
+  std::shared_ptr<Value> dest;
+
+  std::vector<std::shared_ptr<Value>> parents;  // what `node` or `init` was built from
+
+  std::shared_ptr<Buffer> buffer;  // once computed
+  // The expression that this was before: others may have been built over it.
+  const Node* origin = nullptr;
+
+  std::weak_ptr<TensorState> owner;  // the tensor that this is or was a version of
+  uint64_t trace = 0;                // made inside the trace of that number
+
+ private:
+  const std::shared_ptr<LiveValues> live_;
+};
+
+}  // namespace tensord::client

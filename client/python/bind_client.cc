@@ -1,0 +1,135 @@
+// Errors, dtypes and the client.
+#include <absl/time/time.h>
+
+#include <memory>
+
+#include "client/python/bind.h"
+#include "core/base/status.h"
+#include "core/wire/address.h"
+
+namespace tensord::python {
+namespace {
+
+std::shared_ptr<Client>& Current() {
+  // Never destroyed: at exit the interpreter is gone before this would be. The package closes it.
+  static auto& current = *new std::shared_ptr<Client>();
+  return current;
+}
+
+absl::Duration Timeout(const std::optional<double>& seconds) {
+  return seconds ? absl::Seconds(*seconds) : absl::InfiniteDuration();
+}
+
+std::shared_ptr<Client> Connect(const std::string& address, const std::string& device,
+                                const std::string& name, double connect_timeout,
+                                const std::optional<double>& timeout) {
+  py::gil_scoped_release release;
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(address, {.client_name = name,
+                                .device = device,
+                                .connect_timeout = absl::Seconds(connect_timeout),
+                                .timeout = Timeout(timeout)});
+  py::gil_scoped_acquire acquire;
+  return ValueOrRaise(std::move(client));
+}
+
+py::dict Counters(const Client& client) {
+  absl::StatusOr<v1::CountersReply> reply;
+  {
+    py::gil_scoped_release release;
+    reply = client.Counters();
+  }
+  RaiseIfError(reply.status());
+  constexpr double kNanosecond = 1e-9;
+  py::dict counters;
+  counters["programs_run"] = reply->programs_run();
+  counters["kernels_launched"] = reply->kernels_launched();
+  counters["kernels_compiled"] = reply->kernels_compiled();
+  counters["kernel_memory_hits"] = reply->kernel_memory_hits();
+  counters["kernel_disk_hits"] = reply->kernel_disk_hits();
+  counters["plan_hits"] = reply->plan_hits();
+  counters["plan_misses"] = reply->plan_misses();
+  counters["bytes_uploaded"] = reply->bytes_uploaded();
+  counters["bytes_downloaded"] = reply->bytes_downloaded();
+  counters["device_seconds"] = static_cast<double>(reply->device_ns()) * kNanosecond;
+  counters["compile_seconds"] = static_cast<double>(reply->compile_ns()) * kNanosecond;
+  counters["schedule_seconds"] = static_cast<double>(reply->schedule_ns()) * kNanosecond;
+  counters["live_bytes"] = reply->live_bytes();
+  counters["live_handles"] = reply->live_handles();
+  return counters;
+}
+
+}  // namespace
+
+void Raise(const absl::Status& status) {
+  py::object type =
+      py::module_::import("tensord.errors").attr("error_for")(static_cast<int>(status.code()));
+  PyErr_SetObject(type.ptr(), py::str(std::string(Message(status))).ptr());
+  throw py::error_already_set();
+}
+
+Client& CurrentClient() {
+  if (!Current()) py::module_::import("tensord.connection").attr("connect")();
+  return *Current();
+}
+
+void BindDType(py::module_& module) {
+  py::class_<DType> dtype(module, "DType", "The type of a tensor's elements.");
+  dtype.def(py::init(&ParseDType), py::arg("name"))
+      .def_property_readonly("name", [](DType d) { return std::string(Name(d)); })
+      .def_property_readonly(
+          "itemsize", [](DType d) { return ItemSize(d); }, "Bytes per element.")
+      .def_property_readonly("is_floating_point", [](DType d) { return IsFloat(d); })
+      .def_property_readonly("is_signed", [](DType d) { return IsFloat(d) || IsSigned(d); })
+      .def("__repr__", [](DType d) { return "tensord." + std::string(Name(d)); })
+      .def("__str__", [](DType d) { return std::string(Name(d)); })
+      .def("__hash__", [](DType d) { return static_cast<int>(d); })
+      .def("__eq__",
+           [](DType d, py::handle other) {
+             // A name that is no dtype is another one.
+             if (py::isinstance<py::str>(other)) {
+               return DTypeFromName(other.cast<std::string>()) == d;
+             }
+             return py::isinstance<DType>(other) && other.cast<DType>() == d;
+           })
+      .def("__reduce__", [](py::object self) {
+        return py::make_tuple(py::type::of(self), py::make_tuple(self.attr("name")));
+      });
+  module.def("dtype", &ParseDType, py::arg("name"),
+             "The dtype of that name; also takes NumPy's dtypes and Python's types.");
+  module.def("promote_types",
+             [](py::handle a, py::handle b) { return Promote(ParseDType(a), ParseDType(b)); });
+}
+
+void BindClient(py::module_& module) {
+  py::class_<Client, std::shared_ptr<Client>>(module, "Client",
+                                              "A session with a daemon; see tensord.connect.")
+      .def_property_readonly("address", &Client::address)
+      .def_property_readonly("device", &Client::device)
+      .def_property_readonly("devices", &Client::devices)
+      .def("counters", &Counters, "What this connection has cost so far.")
+      .def(
+          "synchronize",
+          [](const Client& client) {
+            absl::Status status;
+            {
+              py::gil_scoped_release release;
+              status = client.Wait();
+            }
+            RaiseIfError(status);
+          },
+          "Waits until the device has done everything that was sent to it.")
+      .def("close", &Client::Close, py::call_guard<py::gil_scoped_release>(),
+           "Ends the session and frees what it owns. Its tensors can no longer be used.")
+      .def_property_readonly("closed", [](const Client& client) { return !client.status().ok(); })
+      .def("__repr__", [](const Client& client) {
+        return fmt::format("Client({}, device={}{})", client.address(), client.device(),
+                           client.status().ok() ? "" : ", closed");
+      });
+  module.def("_connect", &Connect);
+  module.def("_set_current", [](std::shared_ptr<Client> client) { Current() = std::move(client); });
+  module.def("_current", [] { return Current(); });
+  module.def("default_address", &DefaultAddress, "Where daemons of this user listen by default.");
+}
+
+}  // namespace tensord::python

@@ -1,0 +1,161 @@
+"""Finding a daemon: the address given, the environment's, the user's own, or a private one."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Optional
+
+import _tensord
+from _tensord import Client
+
+from tensord.errors import TensordError, UnavailableError
+
+
+def connect(address: Optional[str] = None, *, device: Optional[str] = None,
+            timeout: Optional[float] = None, connect_timeout: float = 10.0) -> Client:
+    """Opens a session and makes it the one that new tensors belong to.
+
+    Without an address it is the one in TENSORD_ADDRESS; else the user's default socket, if a daemon
+    answers there; else that of a private daemon, started here and ending with this process.
+    `timeout` is of every call that waits for data. `with connect() as client:` closes it at the end.
+    """
+    address = address or os.environ.get("TENSORD_ADDRESS") or None
+    if address is not None:
+        client = _connect(address, device, timeout, connect_timeout)
+    else:
+        client = (_connect_to_default(device, timeout)
+                  or _connect(_private_daemon(), device, timeout, connect_timeout))
+    _tensord._set_current(client)
+    return client
+
+
+def current() -> Client:
+    """The client that new tensors belong to; connects if there is none yet."""
+    return _tensord._current() or connect()
+
+
+def counters() -> dict[str, Any]:
+    """What the connection has cost so far: kernels launched and compiled, bytes, device seconds."""
+    return current().counters()
+
+
+def synchronize() -> None:
+    """Waits until the device has done everything that was sent to it."""
+    current().synchronize()
+
+
+def _connect(address: str, device: Optional[str], timeout: Optional[float],
+             connect_timeout: float) -> Client:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    name = f"python {version}, {Path(sys.argv[0] or 'interactive').name}"
+    return _tensord._connect(address, device or "", name, connect_timeout, timeout)
+
+
+def _connect_to_default(device: Optional[str], timeout: Optional[float]) -> Optional[Client]:
+    address = _tensord.default_address()
+    if not Path(address.removeprefix("unix:")).is_socket():
+        return None
+    try:
+        return _connect(address, device, timeout, 1.0)
+    except UnavailableError:
+        return None  # a socket that a dead daemon left
+
+
+def _binary() -> str:
+    given = os.environ.get("TENSORD_SERVER")
+    if given:
+        return given
+    # In a checkout, the package is client/python/tensord and Bazel's result bazel-bin/server.
+    built = Path(__file__).resolve().parents[3] / "bazel-bin" / "server" / "tensord"
+    if built.is_file():
+        return str(built)
+    beside = Path(__file__).resolve().parent / "tensord"
+    if beside.is_file():
+        return str(beside)
+    found = shutil.which("tensord")
+    if found:
+        return found
+    raise UnavailableError(
+        "no daemon answers and none can be started: give connect() an address, or set "
+        "TENSORD_ADDRESS, or build the daemon by: bazel build //server:tensord")
+
+
+class _Daemon:
+    """A daemon of this process: it ends when the pipe to its standard input closes."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tensord-")
+        self.address = f"unix:{self._folder.name}/sock"
+        log = Path(self._folder.name) / "log"
+        reader, writer = os.pipe()
+        with open(log, "wb") as errors:
+            self._process = subprocess.Popen(
+                [_binary(), "--listen", self.address, "--exit-with-parent", "--ready-fd",
+                 str(writer)],
+                stdin=subprocess.PIPE, stdout=errors, stderr=errors, pass_fds=(writer,),
+                # Its own group, so that Ctrl-C in a notebook does not take it away.
+                start_new_session=True)
+        os.close(writer)
+        with open(reader) as ready:
+            answered = ready.readline()
+        if not answered:
+            self._process.wait()
+            raise UnavailableError(f"the private daemon did not start: {log.read_text().strip()}")
+        print(f"tensord: started a private daemon at {self.address}, process {self._process.pid}; "
+              "it ends with this one", file=sys.stderr)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._folder.cleanup()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+
+_daemon: Optional[_Daemon] = None
+
+
+def _private_daemon() -> str:
+    global _daemon
+    if _daemon is None or not _daemon.alive:
+        _daemon = _Daemon()
+    return _daemon.address
+
+
+@atexit.register
+def _close() -> None:
+    client = _tensord._current()
+    if client is not None:
+        client.close()
+        _tensord._set_current(None)
+    if _daemon is not None:
+        _daemon.close()
+
+
+def _enter(self: Client) -> Client:
+    return self
+
+
+def _exit(self: Client, *exception: object) -> None:
+    self.close()
+    if _tensord._current() is self:
+        _tensord._set_current(None)
+
+
+setattr(Client, "__enter__", _enter)
+setattr(Client, "__exit__", _exit)
+
+__all__ = ["Client", "TensordError", "connect", "counters", "current", "synchronize"]

@@ -1,0 +1,96 @@
+"""Exceptions: one class per status code of the daemon, each also the built-in kind it resembles."""
+
+from __future__ import annotations
+
+
+class TensordError(Exception):
+    """What tensord raises. The message names the thing, the rule and the values."""
+
+
+class CancelledError(TensordError):
+    pass
+
+
+class UnknownError(TensordError):
+    pass
+
+
+class InvalidArgumentError(TensordError, ValueError):
+    """The caller asked for something that has no meaning, such as shapes that do not fit."""
+
+
+class DeadlineExceededError(TensordError, TimeoutError):
+    """The timeout passed. What was sent may still be done."""
+
+
+class NotFoundError(TensordError, LookupError):
+    pass
+
+
+class AlreadyExistsError(TensordError):
+    pass
+
+
+class PermissionDeniedError(TensordError, PermissionError):
+    pass
+
+
+class ResourceExhaustedError(TensordError, MemoryError):
+    """A limit of the daemon, of memory for example."""
+
+
+class FailedPreconditionError(TensordError, RuntimeError):
+    """Not possible in this state, such as reading data while a function is captured."""
+
+
+class AbortedError(TensordError):
+    pass
+
+
+class OutOfRangeError(TensordError, IndexError):
+    """An index outside of its axis."""
+
+
+class UnimplementedError(TensordError, NotImplementedError):
+    pass
+
+
+class InternalError(TensordError, RuntimeError):
+    """A fault of tensord's own."""
+
+
+class UnavailableError(TensordError, ConnectionError):
+    """No daemon, or the session with it is over."""
+
+
+class DataLossError(TensordError):
+    pass
+
+
+class UnauthenticatedError(TensordError, PermissionError):
+    pass
+
+
+_BY_CODE: dict[int, type[TensordError]] = {
+    1: CancelledError,
+    2: UnknownError,
+    3: InvalidArgumentError,
+    4: DeadlineExceededError,
+    5: NotFoundError,
+    6: AlreadyExistsError,
+    7: PermissionDeniedError,
+    8: ResourceExhaustedError,
+    9: FailedPreconditionError,
+    10: AbortedError,
+    11: OutOfRangeError,
+    12: UnimplementedError,
+    13: InternalError,
+    14: UnavailableError,
+    15: DataLossError,
+    16: UnauthenticatedError,
+}
+
+
+def error_for(code: int) -> type[TensordError]:
+    """The class for a status code of gRPC."""
+    return _BY_CODE.get(code, UnknownError)

@@ -1,0 +1,175 @@
+#include "server/listen.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/numbers.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace tensord {
+namespace {
+
+constexpr size_t kMaxPath = sizeof(sockaddr_un{}.sun_path) - 1;
+
+absl::Status BadAddress(std::string_view text, std::string_view why) {
+  return InvalidArgument(
+      "--listen {}: {}; addresses look like unix:/path/to.sock or localhost:7070", text, why);
+}
+
+absl::StatusOr<ListenAddress> ParseUnix(std::string_view text, std::string_view path) {
+  if (path.empty()) return BadAddress(text, "the path is empty");
+  ListenAddress address{.kind = ListenAddress::Kind::kUnix};
+  std::error_code error;
+  address.path = std::filesystem::absolute(path, error).lexically_normal();
+  if (error) return BadAddress(text, error.message());
+  if (address.path.size() > kMaxPath) {
+    return BadAddress(text, fmt::format("the path has {} bytes, sockets allow {}",
+                                        address.path.size(), kMaxPath));
+  }
+  return address;
+}
+
+bool IsLoopback(std::string_view host) {
+  return host == "localhost" || host == "::1" ||
+         absl::StartsWith({host.data(), host.size()}, "127.");
+}
+
+// Whether a daemon answers there. A socket file without one refuses connections.
+bool SomebodyListens(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return connected;
+}
+
+absl::Status AlreadyListens(const std::string& path) {
+  return AlreadyExists(
+      "a daemon listens on unix:{} already: use it, stop it, or choose another path with --listen",
+      path);
+}
+
+// Locks the file, also against a daemon that removes it at this moment.
+absl::StatusOr<int> Lock(const std::string& path, const std::string& socket_path) {
+  for (;;) {
+    const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return Unavailable("cannot open {}: {}", path, std::strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      close(fd);
+      return AlreadyListens(socket_path);
+    }
+    struct stat locked, named;
+    if (fstat(fd, &locked) == 0 && stat(path.c_str(), &named) == 0 &&
+        locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) {
+      return fd;
+    }
+    close(fd);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote) {
+  std::string_view rest = text;
+  if (rest.substr(0, 5) == "unix:") return ParseUnix(text, rest.substr(5));
+  if (rest.substr(0, 4) == "tcp:") rest.remove_prefix(4);
+  const size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos) return BadAddress(text, "there is no port");
+  std::string_view host = rest.substr(0, colon);
+  const std::string_view port = rest.substr(colon + 1);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return BadAddress(text, "an IPv6 address stands in brackets");
+  }
+  if (host.empty()) return BadAddress(text, "there is no host");
+  ListenAddress address{.kind = ListenAddress::Kind::kTcp, .path = {}, .host = std::string(host)};
+  if (!absl::SimpleAtoi(absl::string_view(port.data(), port.size()), &address.port) ||
+      address.port < 0 || address.port > 65535) {
+    return BadAddress(text, "the port is not a number from 0 to 65535");
+  }
+  if (!IsLoopback(host) && !allow_remote) {
+    return FailedPrecondition(
+        "--listen {}: other machines could connect, and sessions are neither encrypted nor "
+        "authenticated; listen on localhost, or add --allow-remote if the network is trusted",
+        text);
+  }
+  return address;
+}
+
+absl::StatusOr<UnixSocket> UnixSocket::Claim(std::string path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error)) {
+    std::filesystem::create_directories(folder.parent_path(), error);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+      return Unavailable("cannot make folder {}: {}", folder.string(), std::strerror(errno));
+    }
+  }
+  // In /tmp anybody might have made the folder first, and could then stand in for the daemon.
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0) {
+    return Unavailable("cannot read folder {}: {}", folder.string(), std::strerror(errno));
+  }
+  if (info.st_uid != geteuid() && (info.st_mode & S_ISVTX) == 0 && info.st_uid != 0) {
+    return FailedPrecondition("folder {} belongs to another user: choose a path of your own",
+                              folder.string());
+  }
+  TD_ASSIGN_OR_RETURN(const int lock, Lock(path + ".lock", path));
+  UnixSocket claimed("", lock);
+  if (lstat(path.c_str(), &info) == 0) {
+    if (!S_ISSOCK(info.st_mode)) {
+      return AlreadyExists("{} exists and is not a socket: choose another path with --listen",
+                           path);
+    }
+    if (SomebodyListens(path)) return AlreadyListens(path);
+    unlink(path.c_str());
+  }
+  claimed.path_ = std::move(path);
+  return claimed;
+}
+
+UnixSocket::UnixSocket(UnixSocket&& other) noexcept
+    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+
+UnixSocket& UnixSocket::operator=(UnixSocket&& other) noexcept {
+  if (this != &other) {
+    Release();
+    path_ = std::move(other.path_);
+    lock_ = std::exchange(other.lock_, -1);
+  }
+  return *this;
+}
+
+UnixSocket::~UnixSocket() { Release(); }
+
+absl::Status UnixSocket::Protect() const {
+  if (chmod(path_.c_str(), 0600) == 0) return absl::OkStatus();
+  return Unavailable("cannot protect {}: {}", path_, std::strerror(errno));
+}
+
+void UnixSocket::Release() {
+  if (lock_ < 0) return;
+  if (!path_.empty()) {
+    unlink(path_.c_str());
+    unlink((path_ + ".lock").c_str());
+  }
+  close(lock_);
+  lock_ = -1;
+}
+
+}  // namespace tensord

@@ -1,0 +1,49 @@
+// Addresses that the daemon may listen on, and the files of its unix sockets.
+//
+//   unix:/run/user/1000/tensord.sock     unix:./t.sock     localhost:7070     [::1]:0
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <string_view>
+
+namespace tensord {
+
+struct ListenAddress {
+  enum class Kind { kUnix, kTcp };
+  Kind kind = Kind::kUnix;
+  std::string path;  // unix: absolute
+  std::string host;  // TCP: without brackets
+  int port = 0;      // TCP; 0: any free one
+};
+
+// InvalidArgument says what an address looks like; FailedPrecondition for a TCP address that other
+// machines can reach, unless `allow_remote`.
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote);
+
+// The right to listen on a path: a lock on a file beside the socket, held while this lives. The
+// destructor removes both files.
+class UnixSocket {
+ public:
+  // Makes the folder (0700) if it isn't there, and removes the socket of a daemon that has died.
+  // AlreadyExists if one is alive there, or if something else than a socket has that name.
+  static absl::StatusOr<UnixSocket> Claim(std::string path);
+  UnixSocket(UnixSocket&& other) noexcept;
+  UnixSocket& operator=(UnixSocket&& other) noexcept;
+  ~UnixSocket();
+
+  const std::string& path() const { return path_; }
+  // Once the socket is there: for its owner only.
+  absl::Status Protect() const;
+
+ private:
+  UnixSocket(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  void Release();
+
+  std::string path_;
+  int lock_ = -1;  // descriptor of the lock file
+};
+
+}  // namespace tensord

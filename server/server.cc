@@ -1,0 +1,152 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+namespace tensord {
+namespace {
+
+int CompileThreads(int wanted) {
+  return wanted > 0 ? wanted : std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void Configure(grpc::ServerBuilder& builder, const SessionLimits& limits) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);
+  // A half-open connection is noticed in 30 seconds; clients may probe as well.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
+  // Else a second daemon could share the port, and half the clients.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+// gRPC brings health checks and reflection; both are switches of the process.
+void EnablePlugins() {
+  static const bool once = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+}  // namespace
+
+Server::Server(const SessionLimits& limits, int compile_threads, std::unique_ptr<Runtime> runtime)
+    : compile_pool_("td-compile", CompileThreads(compile_threads)),
+      work_pool_("td-work", 2),
+      runtime_(std::move(runtime)),
+      registry_({.runtime = *runtime_,
+                 .compile_pool = compile_pool_,
+                 .work_pool = work_pool_,
+                 .limits = limits}),
+      session_service_(registry_, calls_),
+      admin_service_(registry_) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      std::unique_ptr<Runtime> runtime) {
+  std::unique_ptr<Server> server(
+      new Server(options.limits, options.compile_threads, std::move(runtime)));
+  TD_RETURN_IF_ERROR(server->Listen(options));
+  return server;
+}
+
+absl::Status Server::Listen(const ServerOptions& options) {
+  EnablePlugins();
+  grpc::ServerBuilder builder;
+  Configure(builder, options.limits);
+  builder.RegisterService(&session_service_);
+  builder.RegisterService(&admin_service_);
+  struct Bound {
+    std::string host;
+    int port = 0;
+  };
+  std::vector<Bound> bound(options.listen.size());  // gRPC writes the ports here when it starts
+  for (size_t i = 0; i < options.listen.size(); ++i) {
+    TD_ASSIGN_OR_RETURN(const ListenAddress address,
+                        ParseListenAddress(options.listen[i], options.allow_remote));
+    std::string text;
+    if (address.kind == ListenAddress::Kind::kUnix) {
+      TD_ASSIGN_OR_RETURN(UnixSocket socket, UnixSocket::Claim(address.path));
+      text = "unix:" + address.path;
+      bound[i].host = text;
+      sockets_.push_back(std::move(socket));
+    } else {
+      bound[i].host =
+          address.host.find(':') == std::string::npos ? address.host : "[" + address.host + "]";
+      text = fmt::format("{}:{}", bound[i].host, address.port);
+    }
+    builder.AddListeningPort(text, grpc::InsecureServerCredentials(), &bound[i].port);
+  }
+  for (size_t i = 0; i < options.listen.size(); ++i) addresses_.push_back(options.listen[i]);
+  grpc_ = builder.BuildAndStart();
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (grpc_ == nullptr || bound[i].port == 0) {
+      return Unavailable("cannot listen on {}: is the address in use?", options.listen[i]);
+    }
+    addresses_[i] = bound[i].host.substr(0, 5) == "unix:"
+                        ? bound[i].host
+                        : fmt::format("{}:{}", bound[i].host, bound[i].port);
+  }
+  if (grpc_ == nullptr) return Internal("gRPC did not start");
+  for (const UnixSocket& socket : sockets_) TD_RETURN_IF_ERROR(socket.Protect());
+  admin_service_.SetListening(addresses_);
+  for (size_t i = 0; i < runtime_->devices().size(); ++i) {
+    grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
+  }
+  return absl::OkStatus();
+}
+
+Server::~Server() { Drain(absl::ZeroDuration()); }
+
+std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc_->InProcessChannel(arguments);
+}
+
+bool Server::Drain(absl::Duration timeout) {
+  if (drained_) return true;
+  drained_ = true;
+  const absl::Time deadline = absl::Now() + timeout;
+  bool finished = true;
+  if (grpc_ != nullptr) {
+    grpc_->GetHealthCheckService()->SetServingStatus(false);
+    registry_.GoAway("the daemon is shutting down", timeout);
+    // Looks again and again rather than being told: it happens once in a daemon's life.
+    const auto all_idle = [this] {
+      const auto sessions = registry_.List();
+      return std::all_of(sessions.begin(), sessions.end(),
+                         [](const auto& session) { return session->Idle(); });
+    };
+    while (!(finished = all_idle()) && absl::Now() < deadline)
+      absl::SleepFor(absl::Milliseconds(2));
+    const absl::Status last_word = Unavailable("the daemon is shutting down");
+    for (const auto& session : registry_.List()) session->Close(last_word);
+    grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+    grpc_->Wait();
+    // A stream that was opened while all this happened.
+    for (const auto& session : registry_.List()) session->End();
+    calls_.AwaitNone();
+    grpc_ = nullptr;
+  }
+  // Pools stop before the runtime that they use, and are still there for its devices' last words.
+  compile_pool_.Stop();
+  work_pool_.Stop();
+  runtime_ = nullptr;
+  Log("server").info("ended all_work_finished={}", finished);
+  return finished;
+}
+
+}  // namespace tensord

@@ -1,0 +1,66 @@
+// The daemon as an object: a runtime behind gRPC, on one or more addresses.
+//
+//   TD_ASSIGN_OR_RETURN(auto server, Server::Start(options, std::move(runtime)));
+//   ... server->addresses() ...
+//   server->Drain(absl::Seconds(30));
+//
+// Not thread-safe: started and drained by one thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <absl/time/time.h>
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/runtime.h"
+#include "server/listen.h"
+#include "server/service/admin_service.h"
+#include "server/service/session_service.h"
+#include "server/session/registry.h"
+#include "server/session/worker_pool.h"
+
+namespace tensord {
+
+struct ServerOptions {
+  std::vector<std::string> listen;  // see listen.h; none: in-process channels only
+  bool allow_remote = false;        // may listen where other machines can connect
+  SessionLimits limits;
+  int compile_threads = 0;  // 0: one a core
+};
+
+class Server {
+ public:
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       std::unique_ptr<Runtime> runtime);
+  ~Server();
+
+  // As clients dial them: with the port that port 0 became.
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Tells health checks and sessions that the daemon goes away, refuses new work, finishes what was
+  // accepted within `timeout`, and ends. Returns whether all was finished.
+  bool Drain(absl::Duration timeout);
+
+ private:
+  Server(const SessionLimits& limits, int compile_threads, std::unique_ptr<Runtime> runtime);
+  absl::Status Listen(const ServerOptions& options);
+
+  // In this order: what stands first outlives what follows.
+  WorkerPool compile_pool_;
+  WorkerPool work_pool_;
+  std::unique_ptr<Runtime> runtime_;
+  SessionRegistry registry_;
+  CallCount calls_;
+  SessionServiceImpl session_service_;
+  AdminServiceImpl admin_service_;
+  std::vector<UnixSocket> sockets_;
+  std::vector<std::string> addresses_;
+  std::unique_ptr<grpc::Server> grpc_;
+  bool drained_ = false;
+};
+
+}  // namespace tensord

@@ -1,0 +1,47 @@
+// What operators ask: status, devices, sessions, the cache.
+#pragma once
+
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/tensord/v1/admin.grpc.pb.h"
+#include "server/service/call.h"
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class AdminServiceImpl final : public v1::AdminService::CallbackService {
+ public:
+  explicit AdminServiceImpl(SessionRegistry& registry) : registry_(registry) {}
+
+  // Before the server serves.
+  void SetListening(std::vector<std::string> addresses) { listening_ = std::move(addresses); }
+
+  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context,
+                                 const v1::PingRequest* request, v1::PingReply* reply) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusReply* reply) override;
+  grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext* context,
+                                        const v1::ListDevicesRequest* request,
+                                        v1::ListDevicesReply* reply) override;
+  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
+                                         const v1::ListSessionsRequest* request,
+                                         v1::ListSessionsReply* reply) override;
+  grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
+                                          const v1::GetCacheStatsRequest* request,
+                                          v1::GetCacheStatsReply* reply) override;
+  grpc::ServerUnaryReactor* ClearCache(grpc::CallbackServerContext* context,
+                                       const v1::ClearCacheRequest* request,
+                                       v1::ClearCacheReply* reply) override;
+
+ private:
+  SessionRegistry& registry_;
+  const absl::Time started_ = absl::Now();
+  std::vector<std::string> listening_;
+};
+
+}  // namespace tensord

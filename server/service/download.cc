@@ -1,0 +1,79 @@
+#include "server/service/download.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace tensord {
+
+DownloadCall* DownloadCall::Start(SessionRegistry& registry, CallCount& calls,
+                                  const v1::DownloadRequest& request) {
+  auto* call = new DownloadCall(calls);
+  call->self_.reset(call);
+  absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
+  if (!session.ok()) {
+    call->End(session.status());
+    return call;
+  }
+  call->wait_ = std::make_shared<CommandWait>(*std::move(session));
+  // A reference of its own: the call may be over before Start returns.
+  call->wait_->Start(
+      {.sequence = request.after_sequence(), .handle = request.handle(), .pin = true},
+      [self = call->self_](absl::StatusOr<Awaited> awaited) { self->Begin(std::move(awaited)); });
+  return call;
+}
+
+void DownloadCall::Begin(absl::StatusOr<Awaited> awaited) {
+  if (!awaited.ok()) return End(awaited.status());
+  if (awaited->buffer == nullptr) return End(InvalidArgument("download: a program has no bytes"));
+  source_ = *std::move(awaited);
+  const Buffer& buffer = *source_.buffer;
+  chunk_.set_dtype(static_cast<uint32_t>(buffer.dtype));
+  for (int64_t dim : buffer.shape) chunk_.add_shape(dim);
+  chunk_.set_total_bytes(buffer.memory->size());
+  Next();
+}
+
+void DownloadCall::Next() {
+  const DeviceMemory& memory = *source_.buffer->memory;
+  const auto* data = static_cast<const char*>(memory.host_address());
+  const uint64_t size =
+      std::min<uint64_t>(memory.size() - sent_, wait_->session().limits().max_chunk_bytes);
+  chunk_.set_offset(sent_);
+  if (data != nullptr) {
+    chunk_.mutable_data()->assign(data + sent_, size);
+  } else {
+    chunk_.mutable_data()->assign(size, '\0');  // a device that computes nothing
+  }
+  sent_ += size;
+  wait_->session().CountDownloaded(size);
+  if (sent_ < memory.size()) {
+    StartWrite(&chunk_);
+  } else {
+    LogCall("Download", begin_, absl::OkStatus());
+    // The bytes are in the chunk: let go of the tensor once the write has begun.
+    const std::shared_ptr<const void> pin = std::move(source_.pin);
+    StartWriteAndFinish(&chunk_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+}
+
+void DownloadCall::OnWriteDone(bool ok) {
+  if (sent_ == source_.buffer->memory->size()) return;  // that write finished the call
+  if (!ok) return End(Cancelled("the client is gone"));
+  chunk_.Clear();
+  Next();
+}
+
+void DownloadCall::OnCancel() {
+  if (wait_) wait_->Cancel();
+}
+
+void DownloadCall::End(const absl::Status& status) {
+  LogCall("Download", begin_, status);
+  Finish(ToGrpc(status));
+}
+
+void DownloadCall::OnDone() { const std::shared_ptr<DownloadCall> last = std::move(self_); }
+
+}  // namespace tensord

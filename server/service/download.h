@@ -1,0 +1,45 @@
+// The Download call: waits for a tensor, then streams its bytes in chunks. While it lives no run
+// overwrites the tensor.
+//
+// Owns itself until gRPC is done with it.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "proto/tensord/v1/session.pb.h"
+#include "server/service/call.h"
+#include "server/service/wait.h"
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
+                           public std::enable_shared_from_this<DownloadCall> {
+ public:
+  static DownloadCall* Start(SessionRegistry& registry, CallCount& calls,
+                             const v1::DownloadRequest& request);
+
+ private:
+  explicit DownloadCall(CallCount& calls) : guard_(calls) {}
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Begin(absl::StatusOr<Awaited> awaited);
+  void Next();
+  void End(const absl::Status& status);
+
+  const CallCount::Guard guard_;
+  const absl::Time begin_ = absl::Now();
+  std::shared_ptr<DownloadCall> self_;  // until OnDone
+  std::shared_ptr<CommandWait> wait_;
+  Awaited source_;
+  uint64_t sent_ = 0;
+  v1::DownloadChunk chunk_;
+};
+
+}  // namespace tensord

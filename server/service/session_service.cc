@@ -1,0 +1,101 @@
+#include "server/service/session_service.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/wire/status.h"
+#include "server/service/download.h"
+#include "server/service/session_stream.h"
+#include "server/service/upload.h"
+#include "server/service/wait.h"
+
+namespace tensord {
+namespace {
+
+// Owns itself until gRPC is done with it.
+class WaitCall final : public grpc::ServerUnaryReactor,
+                       public std::enable_shared_from_this<WaitCall> {
+ public:
+  static WaitCall* Start(SessionRegistry& registry, CallCount& calls,
+                         const v1::WaitRequest& request, v1::WaitReply* reply) {
+    auto* call = new WaitCall(calls, request.handle(), reply);
+    call->self_.reset(call);
+    absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
+    if (!session.ok()) {
+      call->End(session.status());
+      return call;
+    }
+    call->wait_ = std::make_shared<CommandWait>(*std::move(session));
+    call->wait_->Start({.sequence = request.sequence(), .handle = request.handle()},
+                       [self = call->self_](absl::StatusOr<Awaited> awaited) {
+                         self->Answer(std::move(awaited));
+                       });
+    return call;
+  }
+
+ private:
+  WaitCall(CallCount& calls, uint64_t handle, v1::WaitReply* reply)
+      : guard_(calls), handle_(handle), reply_(reply) {}
+
+  void Answer(const absl::StatusOr<Awaited>& awaited) {
+    absl::Status status = awaited.status();
+    // The call itself fails only if it was cancelled: the handle's error is what was asked for.
+    if (absl::IsCancelled(status)) return End(status);
+    if (status.ok() && handle_ != 0) status = wait_->session().HandleStatus(handle_);
+    Encode(status, reply_->mutable_status());
+    End(absl::OkStatus());
+  }
+
+  void End(const absl::Status& status) {
+    LogCall("Wait", begin_, status);
+    Finish(ToGrpc(status));
+  }
+
+  void OnCancel() override {
+    if (wait_) wait_->Cancel();
+  }
+  void OnDone() override { const std::shared_ptr<WaitCall> last = std::move(self_); }
+
+  const CallCount::Guard guard_;
+  const uint64_t handle_;
+  v1::WaitReply* const reply_;
+  const absl::Time begin_ = absl::Now();
+  std::shared_ptr<WaitCall> self_;
+  std::shared_ptr<CommandWait> wait_;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* SessionServiceImpl::Session(
+    grpc::CallbackServerContext* context) {
+  return SessionStream::Start(registry_, calls_, context->peer());
+}
+
+grpc::ServerReadReactor<v1::UploadChunk>* SessionServiceImpl::Upload(
+    grpc::CallbackServerContext* /*context*/, v1::UploadReply* reply) {
+  return UploadCall::Start(registry_, calls_, reply);
+}
+
+grpc::ServerWriteReactor<v1::DownloadChunk>* SessionServiceImpl::Download(
+    grpc::CallbackServerContext* /*context*/, const v1::DownloadRequest* request) {
+  return DownloadCall::Start(registry_, calls_, *request);
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::Wait(grpc::CallbackServerContext* /*context*/,
+                                                   const v1::WaitRequest* request,
+                                                   v1::WaitReply* reply) {
+  return WaitCall::Start(registry_, calls_, *request, reply);
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::Counters(grpc::CallbackServerContext* context,
+                                                       const v1::CountersRequest* request,
+                                                       v1::CountersReply* reply) {
+  return AnswerNow(context, "Counters", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    *reply = session->Counters();
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tensord

@@ -1,0 +1,32 @@
+// The session protocol's calls: the stream, bulk data, waiting, counters.
+#pragma once
+
+#include "proto/tensord/v1/session.grpc.pb.h"
+#include "server/service/call.h"
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class SessionServiceImpl final : public v1::SessionService::CallbackService {
+ public:
+  SessionServiceImpl(SessionRegistry& registry, CallCount& calls)
+      : registry_(registry), calls_(calls) {}
+
+  grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* Session(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerReadReactor<v1::UploadChunk>* Upload(grpc::CallbackServerContext* context,
+                                                   v1::UploadReply* reply) override;
+  grpc::ServerWriteReactor<v1::DownloadChunk>* Download(
+      grpc::CallbackServerContext* context, const v1::DownloadRequest* request) override;
+  grpc::ServerUnaryReactor* Wait(grpc::CallbackServerContext* context,
+                                 const v1::WaitRequest* request, v1::WaitReply* reply) override;
+  grpc::ServerUnaryReactor* Counters(grpc::CallbackServerContext* context,
+                                     const v1::CountersRequest* request,
+                                     v1::CountersReply* reply) override;
+
+ private:
+  SessionRegistry& registry_;
+  CallCount& calls_;
+};
+
+}  // namespace tensord

@@ -1,0 +1,201 @@
+#include "server/service/session_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/wire/handle.h"
+#include "server/service/describe.h"
+#include "server/version.h"
+
+namespace tensord {
+namespace {
+
+absl::Status CheckHello(const v1::ClientFrame& frame) {
+  if (!frame.has_hello() || frame.commands_size() > 0) {
+    return FailedPrecondition(
+        "the first frame of a session must carry Hello and nothing else: this client doesn't speak "
+        "the protocol of tensord {}",
+        kServerVersion);
+  }
+  const v1::Hello& hello = frame.hello();
+  if (hello.max_version() < kMinProtocolVersion || hello.min_version() > kMaxProtocolVersion) {
+    return FailedPrecondition(
+        "the client speaks protocol versions {} to {}, this daemon (tensord {}) speaks {} to {}: "
+        "upgrade the {}",
+        hello.min_version(), hello.max_version(), kServerVersion, kMinProtocolVersion,
+        kMaxProtocolVersion, hello.max_version() < kMinProtocolVersion ? "client" : "daemon");
+  }
+  if (!hello.resume_token().empty()) {
+    return NotFound("sessions of this daemon end with their stream: open a new one");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SessionStream* SessionStream::Start(SessionRegistry& registry, CallCount& calls, std::string peer) {
+  auto* stream = new SessionStream(registry, calls, std::move(peer));
+  stream->self_.reset(stream);
+  stream->Read();
+  return stream;
+}
+
+SessionStream::SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer)
+    : registry_(registry), guard_(calls), peer_(std::move(peer)) {}
+
+void SessionStream::OnReadDone(bool ok) {
+  {
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+  }
+  if (!ok) return Close(absl::OkStatus());  // the client has said all, or is gone
+  absl::Status status;
+  if (session_ == nullptr) {
+    status = CheckHello(in_);
+    if (status.ok()) status = Greet(in_.hello());
+  } else if (in_.has_hello()) {
+    status = InvalidArgument("Hello stands in the first frame only");
+  } else {
+    status = session_->Receive(in_.mutable_commands());
+  }
+  if (!status.ok()) return Close(status);
+  if (session_->HasRoom()) Read();
+}
+
+absl::Status SessionStream::Greet(const v1::Hello& hello) {
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello.client_name(), peer_));
+  {
+    absl::ReleasableMutexLock lock(&mu_);
+    if (finishing_) {
+      // Cancelled meanwhile, by a thread that saw no session to close.
+      lock.Release();
+      registry_.Close(*session);
+      return Cancelled("the call was cancelled");
+    }
+    session_ = std::move(session);
+    writing_ = true;
+    ++starting_;
+  }
+  Welcome(std::min(hello.max_version(), kMaxProtocolVersion), out_.mutable_welcome());
+  StartWrite(&out_);
+  {
+    absl::MutexLock lock(&mu_);
+    --starting_;
+  }
+  MaybeFinish();
+  session_->SetListener(weak_from_this());  // only now, so that Welcome is the first frame
+  if (registry_.going_away()) Wake();
+  return absl::OkStatus();
+}
+
+void SessionStream::Welcome(uint32_t version, v1::Welcome* welcome) {
+  welcome->set_version(version);
+  welcome->set_session_id(session_->identity().id);
+  welcome->set_session_token(session_->identity().token);
+  welcome->set_server_version(std::string(kServerVersion));
+  const SessionLimits& limits = session_->limits();
+  v1::Limits* out = welcome->mutable_limits();
+  out->set_max_message_bytes(limits.max_message_bytes);
+  out->set_max_graph_nodes(limits.graph.max_nodes);
+  out->set_max_tensor_bytes(limits.graph.max_tensor_bytes);
+  out->set_max_session_bytes(limits.max_session_bytes);
+  out->set_max_chunk_bytes(limits.max_chunk_bytes);
+  out->set_max_commands_per_frame(limits.max_commands_per_frame);
+  out->set_max_pending_commands(limits.max_pending_commands);
+  for (Device* device : registry_.engine().runtime.devices()) {
+    *welcome->add_devices() = Describe(*device);
+  }
+}
+
+void SessionStream::Read() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (finishing_ || reading_) return;
+    reading_ = true;
+    ++starting_;
+  }
+  StartRead(&in_);
+  {
+    absl::MutexLock lock(&mu_);
+    --starting_;
+  }
+  MaybeFinish();
+}
+
+void SessionStream::Wake() {
+  Write();
+  if (session_->TakeRoom()) Read();
+}
+
+void SessionStream::Write() {
+  {
+    absl::MutexLock lock(&mu_);
+    write_again_ = true;
+    if (finishing_ || writing_) return;
+    writing_ = true;
+    ++starting_;
+  }
+  bool something;
+  for (;;) {
+    {
+      absl::MutexLock lock(&mu_);
+      write_again_ = false;
+    }
+    something = session_->TakeFrame(&out_);
+    absl::MutexLock lock(&mu_);
+    if (something || !write_again_) {
+      writing_ = something;
+      break;
+    }
+  }
+  if (something) StartWrite(&out_);
+  {
+    absl::MutexLock lock(&mu_);
+    --starting_;
+  }
+  MaybeFinish();
+}
+
+void SessionStream::OnWriteDone(bool ok) {
+  {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+  }
+  if (ok) {
+    Wake();
+  } else {
+    Close(Cancelled("the client is gone"));
+  }
+  MaybeFinish();
+}
+
+void SessionStream::OnCancel() { Close(Cancelled("the call was cancelled")); }
+
+void SessionStream::Close(const absl::Status& status) {
+  std::shared_ptr<Session> session;
+  {
+    absl::MutexLock lock(&mu_);
+    if (finishing_) return;
+    finishing_ = true;
+    last_word_ = status;
+    session = session_;
+  }
+  if (session) registry_.Close(*session);
+  MaybeFinish();
+}
+
+void SessionStream::MaybeFinish() {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!finishing_ || finished_ || writing_ || starting_ > 0) return;
+    finished_ = true;
+    status = last_word_;
+  }
+  Finish(ToGrpc(status));
+}
+
+void SessionStream::OnDone() { const std::shared_ptr<SessionStream> last = std::move(self_); }
+
+}  // namespace tensord

@@ -1,0 +1,65 @@
+// The stream of one session: frames in to the session, frames out from it. No thread belongs to it;
+// whichever thread has something for the client starts the write.
+//
+// Thread-safe. Owns itself until gRPC is done with it; the session knows it weakly.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/tensord/v1/session.pb.h"
+#include "server/service/call.h"
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>,
+                            public SessionListener,
+                            public std::enable_shared_from_this<SessionStream> {
+ public:
+  static SessionStream* Start(SessionRegistry& registry, CallCount& calls, std::string peer);
+
+  void Wake() override;
+  void Close(const absl::Status& status) override;
+
+ private:
+  SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Read();
+  void Write();
+  void MaybeFinish();
+  absl::Status Greet(const v1::Hello& hello);
+  void Welcome(uint32_t version, v1::Welcome* welcome);
+
+  SessionRegistry& registry_;
+  const CallCount::Guard guard_;
+  const std::string peer_;
+  std::shared_ptr<SessionStream> self_;  // until OnDone
+  // Set once, under the lock, by the first frame; what runs afterwards reads it without.
+  std::shared_ptr<Session> session_;
+  v1::ClientFrame in_;   // belongs to the read under way
+  v1::ServerFrame out_;  // belongs to the write under way
+
+  absl::Mutex mu_;
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool write_again_ ABSL_GUARDED_BY(mu_) = false;  // somebody woke a stream that was writing
+  // Operations decided on under the lock and not yet handed to gRPC. Finish must come after them,
+  // and calls into gRPC happen without the lock, because it may call back on the same thread.
+  int starting_ ABSL_GUARDED_BY(mu_) = 0;
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status last_word_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tensord

@@ -1,0 +1,122 @@
+#include "server/service/upload.h"
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace tensord {
+
+UploadCall* UploadCall::Start(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply) {
+  auto* call = new UploadCall(registry, calls, reply);
+  call->self_.reset(call);
+  call->StartRead(&call->chunk_);
+  return call;
+}
+
+void UploadCall::OnReadDone(bool ok) {
+  if (!ok) {
+    if (!claimed_) return End(InvalidArgument("an upload needs a first chunk"));
+    if (settled_) return End(absl::OkStatus());
+    return End(InvalidArgument("the upload ended after {} of {} bytes", stored_, target_.bytes));
+  }
+  if (!claimed_) {
+    if (const absl::Status status = Begin(); !status.ok()) End(status);
+    return;
+  }
+  if (const absl::Status status = Store(); !status.ok()) return End(status);
+  StartRead(&chunk_);
+}
+
+absl::Status UploadCall::Begin() {
+  TD_ASSIGN_OR_RETURN(session_, registry_.Find(chunk_.session_token()));
+  // Looked at before the chunk may have to be kept.
+  if (chunk_.data().size() > session_->limits().max_chunk_bytes) {
+    return InvalidArgument("a chunk has {} bytes, more than the limit of {}", chunk_.data().size(),
+                           session_->limits().max_chunk_bytes);
+  }
+  transfer_id_ = chunk_.transfer_id();
+  {
+    absl::MutexLock lock(&mu_);
+    if (phase_ == Phase::kEnded) return absl::OkStatus();
+    phase_ = Phase::kParked;
+  }
+  session_->BeginUpload(transfer_id_, chunk_.total_bytes(),
+                        [self = shared_from_this()](absl::StatusOr<UploadTarget> target) {
+                          self->Claimed(std::move(target));
+                        });
+  return absl::OkStatus();
+}
+
+void UploadCall::Claimed(absl::StatusOr<UploadTarget> target) {
+  bool cancelled;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled = phase_ == Phase::kEnded;
+    if (!cancelled) phase_ = Phase::kReading;
+  }
+  if (cancelled) {
+    if (target.ok()) session_->EndUpload(transfer_id_, Cancelled("the call was cancelled"));
+    return;
+  }
+  if (!target.ok()) return End(target.status());
+  target_ = *std::move(target);
+  claimed_ = true;
+  if (const absl::Status status = Store(); !status.ok()) return End(status);
+  StartRead(&chunk_);
+}
+
+absl::Status UploadCall::Store() {
+  const std::string& data = chunk_.data();
+  if (data.size() > session_->limits().max_chunk_bytes) {
+    return InvalidArgument("a chunk has {} bytes, more than the limit of {}", data.size(),
+                           session_->limits().max_chunk_bytes);
+  }
+  if (chunk_.offset() != stored_) {
+    return InvalidArgument("a chunk starts at {} where {} was due: chunks come in order",
+                           chunk_.offset(), stored_);
+  }
+  if (data.size() > target_.bytes - stored_) {
+    return InvalidArgument("the upload brings more than the {} bytes that it announced",
+                           target_.bytes);
+  }
+  if (target_.data != nullptr && !data.empty()) {
+    std::memcpy(target_.data + stored_, data.data(), data.size());
+  }
+  stored_ += data.size();
+  session_->CountUploaded(data.size());
+  // Runs that wait for the tensor need not wait for the end of the call.
+  if (stored_ == target_.bytes && !settled_) {
+    settled_ = true;
+    session_->EndUpload(transfer_id_, absl::OkStatus());
+  }
+  return absl::OkStatus();
+}
+
+void UploadCall::OnCancel() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (phase_ != Phase::kParked) return;  // the read under way fails, and that ends the call
+    phase_ = Phase::kEnded;
+  }
+  const absl::Status status = Cancelled("the call was cancelled");
+  session_->EndUpload(transfer_id_, status);
+  LogCall("Upload", begin_, status);
+  Finish(ToGrpc(status));
+}
+
+void UploadCall::End(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (phase_ == Phase::kEnded) return;
+    phase_ = Phase::kEnded;
+  }
+  if (claimed_ && !settled_) session_->EndUpload(transfer_id_, status);
+  reply_->set_bytes(stored_);
+  LogCall("Upload", begin_, status);
+  Finish(ToGrpc(status));
+}
+
+void UploadCall::OnDone() { const std::shared_ptr<UploadCall> last = std::move(self_); }
+
+}  // namespace tensord

@@ -1,0 +1,58 @@
+// The Upload call: bytes of one tensor, straight into its memory.
+//
+// Owns itself until gRPC is done with it.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "proto/tensord/v1/session.pb.h"
+#include "server/service/call.h"
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
+                         public std::enable_shared_from_this<UploadCall> {
+ public:
+  static UploadCall* Start(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply);
+
+ private:
+  UploadCall(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply)
+      : registry_(registry), guard_(calls), reply_(reply) {}
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  absl::Status Begin();
+  void Claimed(absl::StatusOr<UploadTarget> target);
+  absl::Status Store();
+  void End(const absl::Status& status);
+
+  SessionRegistry& registry_;
+  const CallCount::Guard guard_;
+  v1::UploadReply* const reply_;
+  const absl::Time begin_ = absl::Now();
+  std::shared_ptr<UploadCall> self_;  // until OnDone
+  v1::UploadChunk chunk_;
+
+  std::shared_ptr<Session> session_;
+  uint64_t transfer_id_ = 0;
+  UploadTarget target_;
+  uint64_t stored_ = 0;
+  bool claimed_ = false;  // the transfer is ours to end
+  bool settled_ = false;  // and was ended
+
+  // Parked: the first chunk waits for the command; no read is under way, so a cancellation must
+  // end the call itself.
+  enum class Phase { kReading, kParked, kEnded };
+  absl::Mutex mu_;
+  Phase phase_ ABSL_GUARDED_BY(mu_) = Phase::kReading;
+};
+
+}  // namespace tensord

@@ -1,0 +1,458 @@
+// Session: what each command does.
+#include <absl/algorithm/container.h>
+#include <absl/container/flat_hash_set.h>
+
+#include <cstring>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/wire/status.h"
+#include "server/session/session.h"
+
+namespace tensord {
+namespace {
+
+Signature SignatureOf(const Program& program) {
+  Signature signature;
+  signature.num_inputs = program.inputs.size();
+  for (const Program::Output& output : program.outputs) {
+    const uint64_t bytes = NumElements(output.value->shape) * ItemSize(output.value->dtype);
+    signature.outputs.push_back({.bytes = bytes, .overwrites = output.overwrites});
+  }
+  return signature;
+}
+
+}  // namespace
+
+Session::Outcome Session::Execute(v1::Command& command) {
+  const uint64_t sequence = command.sequence();
+  bool accepted;
+  {
+    absl::MutexLock lock(&mu_);
+    accepted = !accept_until_ || sequence <= *accept_until_;
+  }
+  if (accepted) {
+    switch (command.verb_case()) {
+      case v1::Command::kUpload:
+        return ExecuteUpload(sequence, command.upload());
+      case v1::Command::kRegisterProgram:
+        return ExecuteRegister(sequence, *command.mutable_register_program());
+      case v1::Command::kRun:
+        return ExecuteRun(sequence, command.run());
+      case v1::Command::kRelease:
+        return ExecuteRelease(sequence, command.release());
+      case v1::Command::kCopy:
+        return ExecuteCopy(sequence, command.copy());
+      case v1::Command::VERB_NOT_SET:
+        break;
+    }
+  }
+  Handles results;
+  if (command.has_upload()) results.push_back(command.upload().handle());
+  if (command.has_register_program()) results.push_back(command.register_program().handle());
+  if (command.has_copy()) results.push_back(command.copy().handle());
+  results.insert(results.end(), command.run().outputs().begin(), command.run().outputs().end());
+  const absl::Status status =
+      accepted ? Unimplemented("command {}: this daemon doesn't know its verb", sequence)
+               : Unavailable("command {}: the daemon is shutting down", sequence);
+  absl::MutexLock lock(&mu_);
+  Fail(sequence, results, status, /*refused=*/true);
+  if (command.run().notify()) Complete(sequence, status, 0, 0);
+  return Outcome::kDone;
+}
+
+Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command) {
+  auto program = std::make_shared<LoadedProgram>();
+  program->name = command.program().name().substr(0, 200);  // it stands in every error
+  absl::StatusOr<Device*> device = engine_.runtime.FindDevice(command.device());
+  {
+    absl::MutexLock lock(&mu_);
+    if (compiling_ >= limits().max_compiles) return Outcome::kBlocked;
+    absl::Status status = programs_.CheckNew(command.handle());
+    if (status.ok()) status = device.status();
+    if (!status.ok()) {
+      Fail(sequence, {command.handle()}, Annotate(status, "register '{}'", program->name), true);
+      return Outcome::kDone;
+    }
+    program->device = *device;
+    programs_.Insert(command.handle(), program);
+    ++compiling_;
+  }
+  auto message = std::make_shared<v1::Program>(std::move(*command.mutable_program()));
+  engine_.compile_pool.Schedule([self = shared_from_this(), sequence, program, message] {
+    self->Compile(sequence, program, *message);
+  });
+  return Outcome::kDone;
+}
+
+void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
+                      const v1::Program& message) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (ended_) return;  // nobody waits for it any more
+  }
+  Signature signature;
+  CompileStats stats;
+  absl::StatusOr<std::shared_ptr<const Executable>> executable;
+  {
+    absl::StatusOr<Program> decoded = Decode(message, limits().graph);
+    if (decoded.ok()) {
+      signature = SignatureOf(*decoded);
+      executable = engine_.runtime.Prepare(*decoded, *program->device, &stats);
+    } else {
+      executable = decoded.status();
+    }
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    --compiling_;
+    v1::CountersReply& c = counters_;
+    c.set_kernels_compiled(c.kernels_compiled() + stats.kernels_compiled);
+    c.set_kernel_memory_hits(c.kernel_memory_hits() + stats.kernel_memory_hits);
+    c.set_kernel_disk_hits(c.kernel_disk_hits() + stats.kernel_disk_hits);
+    c.set_schedule_ns(c.schedule_ns() + absl::ToInt64Nanoseconds(stats.schedule));
+    c.set_compile_ns(c.compile_ns() + absl::ToInt64Nanoseconds(stats.lower + stats.compile));
+    if (executable.ok()) {
+      stats.plan_cached ? c.set_plan_hits(c.plan_hits() + 1)
+                        : c.set_plan_misses(c.plan_misses() + 1);
+      program->state = ObjectState::kValue;
+      program->signature = std::move(signature);
+      program->executable = *std::move(executable);
+    } else {
+      program->state = ObjectState::kError;
+      program->error = Annotate(executable.status(), "program '{}'", program->name);
+      v1::CommandError* error = outgoing_.add_errors();
+      error->set_sequence(sequence);
+      Encode(program->error, error->mutable_status());
+      something_to_tell_ = true;
+    }
+  }
+  Drain();
+}
+
+struct Session::RunPlan {
+  std::shared_ptr<LoadedProgram> program;
+  bool poisoned = false;  // the error comes with an operand and was told where it arose
+  Tensors inputs;
+  Tensors outputs;  // null where a fresh one is to be made
+  absl::InlinedVector<BufferRef, 8> buffers;
+};
+
+absl::StatusOr<Session::Outcome> Session::PlanRun(const v1::RunProgram& command, RunPlan& plan) {
+  TD_RETURN_IF_ERROR(programs_.Find(command.program()).status());
+  plan.program = programs_.Share(command.program());
+  if (plan.program->state == ObjectState::kPending) return Outcome::kBlocked;
+  plan.poisoned = plan.program->state == ObjectState::kError;
+  if (plan.poisoned) return plan.program->error;
+  const Signature& signature = plan.program->signature;
+  if (static_cast<size_t>(command.inputs_size()) != signature.num_inputs) {
+    return InvalidArgument("it has {} inputs, the run names {}", signature.num_inputs,
+                           command.inputs_size());
+  }
+  if (static_cast<size_t>(command.outputs_size()) != signature.outputs.size()) {
+    return InvalidArgument("it has {} outputs, the run names {}", signature.outputs.size(),
+                           command.outputs_size());
+  }
+  bool blocked = false;
+  for (int i = 0; i < command.inputs_size(); ++i) {
+    TD_ASSIGN_OR_RETURN(const Tensor* tensor, tensors_.Find(command.inputs(i)), "input {}", i);
+    plan.poisoned = tensor->state == ObjectState::kError;
+    if (plan.poisoned) return tensor->error;
+    blocked |= tensor->state == ObjectState::kPending;
+    plan.inputs.push_back(tensors_.Share(command.inputs(i)));
+    plan.buffers.push_back(tensor->buffer);
+  }
+  uint64_t fresh_bytes = 0;
+  absl::flat_hash_set<uint64_t> named;
+  for (int i = 0; i < command.outputs_size(); ++i) {
+    const uint64_t handle = command.outputs(i);
+    const Signature::Output& output = signature.outputs[i];
+    if (output.overwrites == Program::kFresh) {
+      TD_RETURN_IF_ERROR(tensors_.CheckNew(handle), "output {}", i);
+      if (command.outputs_size() > 1 && !named.insert(handle).second) {
+        return InvalidArgument("output {}: {} names an earlier output as well", i,
+                               ToString(Handle::Unpack(handle)));
+      }
+      fresh_bytes += output.bytes;
+      plan.outputs.push_back(nullptr);
+      continue;
+    }
+    if (handle != command.inputs(static_cast<int>(output.overwrites))) {
+      return InvalidArgument("output {} overwrites input {}: it must have that input's handle, {}",
+                             i, output.overwrites,
+                             ToString(Handle::Unpack(command.inputs(output.overwrites))));
+    }
+    plan.outputs.push_back(plan.inputs[output.overwrites]);
+    blocked |= plan.outputs.back()->readers > 0;
+  }
+  if (blocked) return Outcome::kBlocked;
+  TD_RETURN_IF_ERROR(Charge(fresh_bytes, "the outputs"));
+  return Outcome::kDone;
+}
+
+Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& command) {
+  RunPlan plan;
+  std::shared_ptr<const Executable> executable;
+  Device* device;
+  bool others_in_flight;
+  absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
+                                                      command.variables().end());
+  std::vector<std::shared_ptr<const void>> dying;  // without the lock
+  const auto fail = [&](const absl::Status& status,
+                        bool refused) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const Handles results(command.outputs().begin(), command.outputs().end());
+    Fail(sequence, results, status, refused);
+    // Its results are also the inputs that it would have overwritten.
+    for (uint64_t handle : command.inputs()) {
+      if (absl::c_linear_search(results, handle) && tensors_.Find(handle).ok()) {
+        SetError(**tensors_.Find(handle), status);
+      }
+    }
+    for (uint64_t handle : command.release()) ReleaseOne(handle, dying).IgnoreError();
+    if (command.notify()) Complete(sequence, status, 0, 0);
+  };
+  {
+    absl::MutexLock lock(&mu_);
+    throttled_ = in_flight_ >= limits().max_runs_in_flight;
+    if (throttled_) return Outcome::kBlocked;
+    absl::StatusOr<Outcome> planned = PlanRun(command, plan);
+    if (!planned.ok()) {
+      const std::string name =
+          plan.program ? fmt::format("program '{}'", plan.program->name) : "a program";
+      fail(plan.poisoned ? planned.status() : Annotate(planned.status(), "run of {}", name),
+           !plan.poisoned);
+      return Outcome::kDone;
+    }
+    if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
+    others_in_flight = in_flight_ > 0;
+    executable = plan.program->executable;
+    device = plan.program->device;
+    // Submit changes these buffers: until it is done, nobody may begin to read them.
+    for (const auto& output : plan.outputs) {
+      if (output) output->state = ObjectState::kPending;
+    }
+  }
+  absl::StatusOr<Run> submitted = engine_.runtime.Submit(executable, plan.buffers, variables);
+  auto run = std::make_shared<RunInFlight>();
+  uint64_t done = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    // Memory, or room in the device's queue, comes back as runs end: then it is tried again, at
+    // once if the last has ended meanwhile.
+    if (absl::IsResourceExhausted(submitted.status()) && others_in_flight) {
+      throttled_ = in_flight_ > 0;
+      poked_ |= !throttled_;
+      for (const auto& output : plan.outputs) {
+        if (output) Settle(*output, absl::OkStatus());
+      }
+      return Outcome::kBlocked;
+    }
+    if (!submitted.ok()) {
+      fail(Annotate(submitted.status(), "run of program '{}'", executable->name()), true);
+      return Outcome::kDone;
+    }
+    done = submitted->done;
+    for (size_t i = 0; i < plan.outputs.size(); ++i) {
+      std::shared_ptr<Tensor> tensor = std::move(plan.outputs[i]);
+      if (!tensor) {
+        tensor = std::make_shared<Tensor>();
+        tensor->bytes = plan.program->signature.outputs[i].bytes;
+        live_bytes_ += tensor->bytes;
+        tensors_.Insert(command.outputs(static_cast<int>(i)), tensor);
+      }
+      // One that got an error meanwhile, from an earlier run that failed on the device, keeps it.
+      if (tensor->state != ObjectState::kError) {
+        tensor->state = ObjectState::kValue;
+        tensor->buffer = std::move(submitted->outputs[i]);
+        tensor->ready = done;
+      }
+      run->outputs.push_back(std::move(tensor));
+    }
+    for (uint64_t handle : command.release()) {
+      const absl::Status status = ReleaseOne(handle, dying);
+      if (!status.ok()) Fail(sequence, {}, status, true);
+    }
+    run->sequence = sequence;
+    run->notify = command.notify();
+    run->kernels = submitted->kernels;
+    run->device_ns = std::move(submitted->device_ns);
+    run->inputs = std::move(plan.inputs);
+    counters_.set_programs_run(counters_.programs_run() + 1);
+    counters_.set_kernels_launched(counters_.kernels_launched() + run->kernels);
+    last_submitted_[device] = done;
+    ++in_flight_;
+    executed_ = sequence;  // so that a completion that comes at once acknowledges it as well
+  }
+  device->timeline().OnReached(done, [self = shared_from_this(), run](const absl::Status& status) {
+    self->FinishRun(run, status);
+  });
+  return Outcome::kDone;
+}
+
+// On a thread of the device: does little, and executes nothing.
+void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status) {
+  bool resume;
+  {
+    absl::MutexLock lock(&mu_);
+    absl::Status result = status;
+    if (!status.ok()) faulted_ = true;
+    if (faulted_ && status.ok()) {
+      // Its inputs may come from a run that failed on the device after this one was queued.
+      for (const auto& input : run->inputs) {
+        if (input->state == ObjectState::kError) result = input->error;
+      }
+    }
+    if (!result.ok()) {
+      for (const auto& output : run->outputs) SetError(*output, result);
+    }
+    const int64_t device_ns = run->device_ns ? run->device_ns->load(std::memory_order_acquire) : 0;
+    counters_.set_device_ns(counters_.device_ns() + device_ns);
+    if (run->notify) Complete(run->sequence, result, device_ns, run->kernels);
+    // Before others see that it has ended, and look for memory again.
+    run->inputs.clear();
+    run->outputs.clear();
+    --in_flight_;
+    resume = throttled_ && in_flight_ <= limits().max_runs_in_flight / 2;
+    if (resume) throttled_ = false;
+  }
+  if (resume) engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
+  Flush();
+}
+
+Session::Outcome Session::ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command) {
+  const auto refuse = [&](const absl::Status& status, bool refused) {
+    absl::MutexLock lock(&mu_);
+    Fail(sequence, {command.handle()}, refused ? Annotate(status, "copy") : status, refused);
+    return Outcome::kDone;
+  };
+  BufferRef source;
+  uint64_t ready;
+  std::shared_ptr<const void> pin;
+  {
+    absl::ReleasableMutexLock lock(&mu_);
+    absl::StatusOr<Tensor*> tensor = tensors_.Find(command.source());
+    if (!tensor.ok()) {
+      lock.Release();
+      return refuse(tensor.status(), true);
+    }
+    if ((*tensor)->state == ObjectState::kPending) return Outcome::kBlocked;
+    if ((*tensor)->state == ObjectState::kError) {
+      const absl::Status cause = (*tensor)->error;
+      lock.Release();
+      return refuse(cause, false);
+    }
+    source = (*tensor)->buffer;
+    ready = (*tensor)->ready;
+    pin = Pin(tensors_.Share(command.source()));
+  }
+  absl::StatusOr<std::shared_ptr<Tensor>> copy =
+      NewTensor(command.handle(), command.device(), source->dtype, source->shape);
+  if (!copy.ok()) return refuse(copy.status(), true);
+  {
+    absl::MutexLock lock(&mu_);
+    ++copying_;
+  }
+  // The bytes move on a thread of ours once the source is there; until then the copy is pending.
+  // The pin holds back runs that would overwrite the source meanwhile.
+  auto move = [self = shared_from_this(), source, target = (*copy)->buffer, copy = *copy,
+               pin](const absl::Status& status) {
+    void* to = target->memory->host_address();
+    const void* from = source->memory->host_address();
+    if (status.ok() && to != nullptr && from != nullptr && source->memory->size() > 0) {
+      std::memcpy(to, from, source->memory->size());
+    }
+    {
+      absl::MutexLock lock(&self->mu_);
+      --self->copying_;
+      self->Settle(*copy, status);
+    }
+    self->Poke();
+  };
+  source->memory->device().timeline().OnReached(
+      ready, [self = shared_from_this(), move = std::move(move)](const absl::Status& status) {
+        self->engine_.work_pool.Schedule([move, status] { move(status); });
+      });
+  return Outcome::kDone;
+}
+
+Session::Outcome Session::ExecuteRelease(uint64_t sequence, const v1::Release& command) {
+  std::vector<std::shared_ptr<const void>> dying;
+  absl::MutexLock lock(&mu_);
+  for (uint64_t handle : command.handles()) {
+    const absl::Status status = ReleaseOne(handle, dying);
+    if (!status.ok()) Fail(sequence, {}, Annotate(status, "release"), true);
+  }
+  return Outcome::kDone;
+}
+
+absl::Status Session::ReleaseOne(uint64_t handle, std::vector<std::shared_ptr<const void>>& dying) {
+  if (Handle::Unpack(handle).type == Handle::kProgram) {
+    TD_ASSIGN_OR_RETURN(auto program, programs_.Remove(handle));
+    dying.push_back(std::move(program));
+    return absl::OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(auto tensor, tensors_.Remove(handle));
+  Uncharge(*tensor);
+  dying.push_back(std::move(tensor));
+  return absl::OkStatus();
+}
+
+void Session::Fail(uint64_t sequence, const Handles& results, const absl::Status& status,
+                   bool refused) {
+  for (uint64_t handle : results) {
+    if (programs_.CheckNew(handle).ok()) {
+      auto program = std::make_shared<LoadedProgram>();
+      program->state = ObjectState::kError;
+      program->error = status;
+      programs_.Insert(handle, std::move(program));
+    } else if (tensors_.CheckNew(handle).ok()) {
+      auto tensor = std::make_shared<Tensor>();
+      SetError(*tensor, status);
+      tensors_.Insert(handle, std::move(tensor));
+    }
+  }
+  if (!refused) return;
+  v1::CommandError* error = outgoing_.add_errors();
+  error->set_sequence(sequence);
+  Encode(status, error->mutable_status());
+  something_to_tell_ = true;
+}
+
+void Session::Complete(uint64_t sequence, const absl::Status& status, int64_t device_ns,
+                       int kernels) {
+  v1::Completion* completion = outgoing_.add_completions();
+  completion->set_sequence(sequence);
+  if (!status.ok()) Encode(status, completion->mutable_status());
+  completion->set_device_ns(device_ns);
+  completion->set_kernels(kernels);
+  something_to_tell_ = true;
+}
+
+void Session::SetError(Tensor& tensor, const absl::Status& status) {
+  if (tensor.state == ObjectState::kError) return;  // the first cause stays
+  tensor.state = ObjectState::kError;
+  tensor.error = status;
+  tensor.buffer = nullptr;
+  Uncharge(tensor);
+}
+
+void Session::Settle(Tensor& tensor, const absl::Status& status) {
+  if (!status.ok()) return SetError(tensor, status);
+  if (tensor.state == ObjectState::kPending) tensor.state = ObjectState::kValue;
+}
+
+void Session::Uncharge(Tensor& tensor) {
+  if (!ended_) live_bytes_ -= tensor.bytes;
+  tensor.bytes = 0;
+}
+
+absl::Status Session::Charge(uint64_t bytes, std::string_view what) {
+  const uint64_t limit = limits().max_session_bytes;
+  if (bytes <= limit && live_bytes_ <= limit - bytes) return absl::OkStatus();
+  return ResourceExhausted(
+      "{} need {} bytes: the session holds {} of its limit of {}; release tensors, or start the "
+      "daemon with a larger --max-session-bytes",
+      what, bytes, live_bytes_, limit);
+}
+
+}  // namespace tensord

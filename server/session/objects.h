@@ -1,0 +1,48 @@
+// What a session's handles name. Each is pending, a value or an error.
+//
+// Not thread-safe: every field is guarded by the lock of the session. Shared with what works on the
+// object when its handle may be gone: an upload, a compilation, a run in flight.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/runtime.h"
+
+namespace tensord {
+
+enum class ObjectState : uint8_t { kPending, kValue, kError };
+
+struct Tensor {
+  ObjectState state = ObjectState::kPending;
+  absl::Status error;
+  BufferRef buffer;    // unless an error
+  uint64_t ready = 0;  // value of the device's timeline from which the contents are there
+  uint64_t bytes = 0;  // charged to the session
+  int readers = 0;     // downloads and copies under way: a run that overwrites it waits for them
+};
+
+// What a run is checked against before the runtime sees it.
+struct Signature {
+  struct Output {
+    uint64_t bytes = 0;
+    int64_t overwrites = Program::kFresh;
+  };
+  size_t num_inputs = 0;
+  std::vector<Output> outputs;
+};
+
+struct LoadedProgram {
+  ObjectState state = ObjectState::kPending;
+  absl::Status error;
+  std::string name;
+  Device* device = nullptr;
+  Signature signature;
+  std::shared_ptr<const Executable> executable;
+};
+
+}  // namespace tensord

@@ -1,0 +1,329 @@
+// Session: receiving commands, their order, and what goes back to the client.
+#include <absl/algorithm/container.h>
+
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/wire/status.h"
+#include "server/session/session.h"
+
+namespace tensord {
+namespace {
+
+// An acknowledgement by itself is worth a frame only now and then: most ride on completions.
+constexpr uint64_t kAcknowledgeEvery = 64;
+
+absl::Status SessionEnded() { return Cancelled("the session has ended"); }
+
+}  // namespace
+
+Session::Session(SessionIdentity identity, SessionEngine engine)
+    : identity_(std::move(identity)), engine_(engine) {}
+
+Session::~Session() = default;
+
+void Session::SetListener(std::weak_ptr<SessionListener> listener) {
+  absl::MutexLock lock(&mu_);
+  listener_ = std::move(listener);
+}
+
+absl::Status Session::Receive(google::protobuf::RepeatedPtrField<v1::Command>* commands) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (static_cast<uint32_t>(commands->size()) > limits().max_commands_per_frame) {
+      return ResourceExhausted("a frame carries {} commands, more than the limit of {}",
+                               commands->size(), limits().max_commands_per_frame);
+    }
+    last_command_ = absl::Now();
+    for (v1::Command& command : *commands) {
+      if (command.sequence() <= received_) continue;  // sent again after it had arrived
+      if (command.sequence() != received_ + 1) {
+        return InvalidArgument("command {} arrived where {} was due: numbers have no gaps",
+                               command.sequence(), received_ + 1);
+      }
+      received_ = command.sequence();
+      const size_t bytes = command.ByteSizeLong();
+      queued_bytes_ += bytes;
+      queue_.push_back({.command = std::move(command), .bytes = bytes});
+    }
+  }
+  Drain();
+  return absl::OkStatus();
+}
+
+bool Session::HasRoom() {
+  absl::MutexLock lock(&mu_);
+  reader_waits_ = Full();
+  return !reader_waits_;
+}
+
+// Commands that wait, and answers that the client does not read, both take memory.
+bool Session::Full() const {
+  const size_t answers = outgoing_.errors_size() + outgoing_.completions_size();
+  return queue_.size() >= limits().max_pending_commands ||
+         answers >= limits().max_pending_commands || queued_bytes_ > limits().max_message_bytes;
+}
+
+bool Session::TakeRoom() {
+  absl::MutexLock lock(&mu_);
+  if (!reader_waits_ || Full()) return false;
+  reader_waits_ = false;
+  return true;
+}
+
+// One thread at a time executes. Whoever comes meanwhile leaves a note, so that a command which
+// found itself blocked just before its obstacle went is tried again.
+void Session::Drain() {
+  {
+    absl::MutexLock lock(&mu_);
+    poked_ = true;
+    if (executing_) return;
+    executing_ = true;
+  }
+  for (;;) {
+    v1::Command* command;
+    std::deque<Queued> dropped;
+    {
+      absl::MutexLock lock(&mu_);
+      if (ended_) dropped.swap(queue_);
+      if (queue_.empty()) {
+        executing_ = false;
+        break;
+      }
+      poked_ = false;
+      command = &queue_.front().command;  // stays in place while others push behind it
+    }
+    const Outcome outcome = Execute(*command);
+    Queued done;  // dies without the lock
+    absl::MutexLock lock(&mu_);
+    if (outcome == Outcome::kDone) {
+      executed_ = command->sequence();
+      done = std::move(queue_.front());
+      queue_.pop_front();
+      queued_bytes_ -= done.bytes;
+    } else if (!poked_) {
+      executing_ = false;
+      break;
+    }
+  }
+  NotifyWaiters();
+  Flush();
+}
+
+// Something that may have held up a command is over.
+void Session::Poke() {
+  {
+    absl::MutexLock lock(&mu_);
+    if (queue_.empty() && waiters_.empty() && !something_to_tell_) return;
+  }
+  Drain();
+}
+
+bool Session::WorthAFrame() const {
+  if (ended_) return false;
+  return something_to_tell_ || executed_ >= acknowledged_ + kAcknowledgeEvery ||
+         (executed_ > acknowledged_ && in_flight_ == 0);
+}
+
+void Session::Flush() {
+  std::shared_ptr<SessionListener> listener;
+  {
+    absl::MutexLock lock(&mu_);
+    if (WorthAFrame() || (reader_waits_ && !Full())) listener = listener_.lock();
+  }
+  if (listener) listener->Wake();
+}
+
+bool Session::TakeFrame(v1::ServerFrame* frame) {
+  frame->Clear();
+  absl::MutexLock lock(&mu_);
+  if (!WorthAFrame()) return false;
+  frame->Swap(&outgoing_);
+  something_to_tell_ = false;
+  frame->set_acknowledged(executed_);
+  acknowledged_ = executed_;
+  return true;
+}
+
+void Session::GoAway(const std::string& reason, absl::Duration grace) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (accept_until_) return;
+    accept_until_ = received_;
+    outgoing_.mutable_go_away()->set_reason(reason);
+    outgoing_.mutable_go_away()->set_grace_ms(absl::ToInt64Milliseconds(grace));
+    something_to_tell_ = true;
+  }
+  Flush();
+}
+
+bool Session::Idle() {
+  absl::MutexLock lock(&mu_);
+  if (ended_) return true;
+  const auto arriving = [](const auto& transfer) { return transfer.second.claimed; };
+  return queue_.empty() && in_flight_ == 0 && compiling_ == 0 && copying_ == 0 && pins_ == 0 &&
+         !something_to_tell_ && absl::c_none_of(transfers_, arriving);
+}
+
+void Session::Close(const absl::Status& status) {
+  std::shared_ptr<SessionListener> listener;
+  {
+    absl::MutexLock lock(&mu_);
+    listener = listener_.lock();
+  }
+  if (listener) listener->Close(status);
+}
+
+void Session::End() {
+  // What dies here may be large, and callbacks take locks: both happen after the lock.
+  std::vector<Waiter> waiters;
+  absl::flat_hash_map<uint64_t, Transfer> transfers;
+  HandleTable<Tensor> tensors(Handle::kTensor);
+  HandleTable<LoadedProgram> programs(Handle::kProgram);
+  std::deque<Queued> dropped;
+  {
+    absl::MutexLock lock(&mu_);
+    if (ended_) return;
+    ended_ = true;
+    if (!executing_) dropped.swap(queue_);
+    waiters.swap(waiters_);
+    transfers.swap(transfers_);
+    std::swap(tensors, tensors_);
+    std::swap(programs, programs_);
+    live_bytes_ = 0;
+  }
+  for (Waiter& waiter : waiters) waiter.done(SessionEnded());
+  for (auto& [id, transfer] : transfers) {
+    if (transfer.parked) transfer.parked(SessionEnded());
+  }
+}
+
+uint64_t Session::Await(const AwaitRequest& request, AwaitDone done) {
+  std::optional<absl::StatusOr<Awaited>> result;
+  {
+    absl::MutexLock lock(&mu_);
+    result = Resolve(request);
+    if (!result) {
+      waiters_.push_back({.id = next_waiter_, .request = request, .done = std::move(done)});
+      return next_waiter_++;
+    }
+  }
+  done(*std::move(result));
+  return 0;
+}
+
+void Session::CancelAwait(uint64_t id) {
+  AwaitDone done;
+  {
+    absl::MutexLock lock(&mu_);
+    for (auto it = waiters_.begin(); it != waiters_.end(); ++it) {
+      if (it->id != id) continue;
+      done = std::move(it->done);
+      waiters_.erase(it);
+      break;
+    }
+  }
+  if (done) done(Cancelled("the call was cancelled"));
+}
+
+std::optional<absl::StatusOr<Awaited>> Session::Resolve(const AwaitRequest& request) {
+  if (ended_) return SessionEnded();
+  if (executed_ < request.sequence) return std::nullopt;
+  Awaited result;
+  if (request.handle == 0) {
+    result.pending.assign(last_submitted_.begin(), last_submitted_.end());
+    return result;
+  }
+  if (Handle::Unpack(request.handle).type == Handle::kProgram) {
+    absl::StatusOr<LoadedProgram*> program = programs_.Find(request.handle);
+    if (!program.ok()) return program.status();
+    if ((*program)->state == ObjectState::kPending) return std::nullopt;
+    if ((*program)->state == ObjectState::kError) return (*program)->error;
+    return result;
+  }
+  absl::StatusOr<Tensor*> tensor = tensors_.Find(request.handle);
+  if (!tensor.ok()) return tensor.status();
+  if ((*tensor)->state == ObjectState::kPending) return std::nullopt;
+  if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
+  result.buffer = (*tensor)->buffer;
+  if (request.pin) {
+    result.pin = Pin(tensors_.Share(request.handle));
+  } else {
+    result.pending.assign(last_submitted_.begin(), last_submitted_.end());
+  }
+  result.pending.emplace_back(&result.buffer->memory->device(), (*tensor)->ready);
+  return result;
+}
+
+void Session::NotifyWaiters() {
+  std::vector<std::pair<AwaitDone, absl::StatusOr<Awaited>>> ready;
+  {
+    absl::MutexLock lock(&mu_);
+    if (waiters_.empty()) return;
+    std::vector<Waiter> still;
+    for (Waiter& waiter : waiters_) {
+      if (std::optional<absl::StatusOr<Awaited>> result = Resolve(waiter.request)) {
+        ready.emplace_back(std::move(waiter.done), *std::move(result));
+      } else {
+        still.push_back(std::move(waiter));
+      }
+    }
+    waiters_ = std::move(still);
+  }
+  for (auto& [done, result] : ready) done(std::move(result));
+}
+
+std::shared_ptr<const void> Session::Pin(std::shared_ptr<Tensor> tensor) {
+  ++tensor->readers;
+  ++pins_;
+  const void* address = tensor.get();
+  return {address, [self = shared_from_this(), tensor = std::move(tensor)](const void*) {
+            self->Unpin(tensor);
+          }};
+}
+
+void Session::Unpin(const std::shared_ptr<Tensor>& tensor) {
+  {
+    absl::MutexLock lock(&mu_);
+    --pins_;
+    if (--tensor->readers > 0 || queue_.empty()) return;
+  }
+  // Elsewhere, because this may be a thread of the device.
+  engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
+}
+
+absl::Status Session::HandleStatus(uint64_t handle) {
+  absl::MutexLock lock(&mu_);
+  if (ended_) return SessionEnded();
+  if (Handle::Unpack(handle).type == Handle::kProgram) {
+    TD_ASSIGN_OR_RETURN(LoadedProgram * program, programs_.Find(handle));
+    return program->error;
+  }
+  TD_ASSIGN_OR_RETURN(Tensor * tensor, tensors_.Find(handle));
+  return tensor->error;
+}
+
+void Session::CountUploaded(uint64_t bytes) {
+  absl::MutexLock lock(&mu_);
+  counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);
+}
+
+void Session::CountDownloaded(uint64_t bytes) {
+  absl::MutexLock lock(&mu_);
+  counters_.set_bytes_downloaded(counters_.bytes_downloaded() + bytes);
+}
+
+v1::CountersReply Session::Counters() {
+  absl::MutexLock lock(&mu_);
+  v1::CountersReply reply = counters_;
+  reply.set_live_bytes(live_bytes_);
+  reply.set_live_handles(tensors_.live() + programs_.live());
+  return reply;
+}
+
+absl::Time Session::last_command() {
+  absl::MutexLock lock(&mu_);
+  return last_command_;
+}
+
+}  // namespace tensord

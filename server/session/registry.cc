@@ -1,0 +1,119 @@
+#include "server/session/registry.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+
+namespace tensord {
+namespace {
+
+constexpr size_t kMaxSessions = 10'000;
+constexpr size_t kMaxClientName = 200;
+
+std::string RandomToken() {
+  std::string token(16, '\0');
+  const ssize_t got = getrandom(token.data(), token.size(), 0);
+  TD_CHECK(got == static_cast<ssize_t>(token.size()), "getrandom");
+  return token;
+}
+
+// The name ends up in logs and tables, so it must not break lines.
+std::string Printable(std::string_view name) {
+  std::string result(name.substr(0, kMaxClientName));
+  std::replace_if(
+      result.begin(), result.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string_view client_name,
+                                                               std::string_view peer) {
+  std::shared_ptr<Session> session;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!going_away_.empty()) return Unavailable("no new sessions: {}", going_away_);
+    if (sessions_.size() >= kMaxSessions) {
+      return ResourceExhausted("{} sessions are open, the limit: try again later",
+                               sessions_.size());
+    }
+    session = std::make_shared<Session>(SessionIdentity{.id = fmt::format("session-{}", ++total_),
+                                                        .token = RandomToken(),
+                                                        .client_name = Printable(client_name),
+                                                        .peer = std::string(peer)},
+                                        engine_);
+    sessions_[session->identity().token] = session;
+  }
+  Log("session").info("opened id={} peer={} client='{}'", session->identity().id,
+                      session->identity().peer, session->identity().client_name);
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(const std::string& token) {
+  absl::MutexLock lock(&mu_);
+  const auto found = sessions_.find(token);
+  if (found != sessions_.end()) return found->second;
+  return absl::UnauthenticatedError("the session token is not valid: open a session first");
+}
+
+void SessionRegistry::Close(Session& session) {
+  session.End();
+  std::shared_ptr<Session> dying;  // without the lock
+  const v1::CountersReply counters = session.Counters();
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = sessions_.find(session.identity().token);
+    if (found == sessions_.end()) return;
+    dying = std::move(found->second);
+    sessions_.erase(found);
+    ended_runs_ += counters.programs_run();
+  }
+  Log("session").info("ended id={} age={} runs={} bytes_up={} bytes_down={}", session.identity().id,
+                      absl::FormatDuration(absl::Now() - session.opened()), counters.programs_run(),
+                      counters.bytes_uploaded(), counters.bytes_downloaded());
+}
+
+void SessionRegistry::GoAway(const std::string& reason, absl::Duration grace) {
+  {
+    absl::MutexLock lock(&mu_);
+    going_away_ = reason;
+  }
+  for (const auto& session : List()) session->GoAway(reason, grace);
+}
+
+std::vector<std::shared_ptr<Session>> SessionRegistry::List() {
+  std::vector<std::shared_ptr<Session>> result;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [token, session] : sessions_) result.push_back(session);
+  }
+  std::sort(result.begin(), result.end(),
+            [](const auto& a, const auto& b) { return a->opened() < b->opened(); });
+  return result;
+}
+
+uint64_t SessionRegistry::total() {
+  absl::MutexLock lock(&mu_);
+  return total_;
+}
+
+uint64_t SessionRegistry::programs_run() {
+  const std::vector<std::shared_ptr<Session>> sessions = List();
+  uint64_t result = 0;
+  for (const auto& session : sessions) result += session->Counters().programs_run();
+  absl::MutexLock lock(&mu_);
+  return result + ended_runs_;
+}
+
+bool SessionRegistry::going_away() {
+  absl::MutexLock lock(&mu_);
+  return !going_away_.empty();
+}
+
+}  // namespace tensord

@@ -1,0 +1,51 @@
+// The sessions of the daemon, by their secret tokens.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/synchronization/mutex.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/session/session.h"
+
+namespace tensord {
+
+class SessionRegistry {
+ public:
+  explicit SessionRegistry(SessionEngine engine) : engine_(engine) {}
+
+  absl::StatusOr<std::shared_ptr<Session>> Open(std::string_view client_name,
+                                                std::string_view peer);
+  // Unauthenticated for a token that names no session; says no more than that.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
+  void Close(Session& session);
+
+  // Refuses new sessions and new commands of the present ones.
+  void GoAway(const std::string& reason, absl::Duration grace);
+
+  std::vector<std::shared_ptr<Session>> List();  // oldest first
+  uint64_t total();                              // opened since start
+  uint64_t programs_run();                       // of all sessions, ended ones included
+  bool going_away();
+  const SessionEngine& engine() const { return engine_; }
+
+ private:
+  const SessionEngine engine_;
+  absl::Mutex mu_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
+  uint64_t total_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t ended_runs_ ABSL_GUARDED_BY(mu_) = 0;  // programs run by sessions that have ended
+  std::string going_away_ ABSL_GUARDED_BY(mu_);   // the reason
+};
+
+}  // namespace tensord

@@ -1,0 +1,267 @@
+// Session: what one client has: its tensors and programs under its own names, and its numbered
+// commands, executed strictly in order. It knows no gRPC; the service feeds it and carries away
+// what it has to say.
+//
+//   auto session = std::make_shared<Session>(std::move(identity), engine);
+//   session->SetListener(stream);
+//   TD_RETURN_IF_ERROR(session->Receive(frame.mutable_commands()));   // an error ends the stream
+//   ... in Wake():  if (session->TakeFrame(&frame)) StartWrite(&frame);
+//   session->End();
+//
+// "Executed" means queued on the device: a run that waits for its program to be compiled or for an
+// upload holds up the commands behind it, and no other session.
+//
+// Thread-safe. Shared by its stream, its other calls, and what it has in flight.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/inlined_vector.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/synchronization/mutex.h>
+#include <absl/time/time.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/runtime/runtime.h"
+#include "core/wire/program.h"
+#include "proto/tensord/v1/session.pb.h"
+#include "server/session/handle_table.h"
+#include "server/session/objects.h"
+#include "server/session/worker_pool.h"
+
+namespace tensord {
+
+struct SessionLimits {
+  WireLimits graph;
+  uint64_t max_session_bytes = uint64_t{1} << 40;  // tensors that one session holds
+  uint64_t max_message_bytes = 64 << 20;
+  uint32_t max_chunk_bytes = 1 << 20;
+  uint32_t max_commands_per_frame = 1024;
+  uint32_t max_pending_commands = 1024;  // received and not executed: then the stream isn't read
+  uint32_t max_runs_in_flight = 128;     // executed and not done on the device
+  uint32_t max_compiles = 64;            // of one session at once
+  uint32_t max_transfers = 256;          // of one session at once
+};
+
+// What all sessions share. Outlives them.
+struct SessionEngine {
+  Runtime& runtime;
+  WorkerPool& compile_pool;  // schedules and compiles programs
+  WorkerPool& work_pool;     // short work that a device's thread must not do
+  SessionLimits limits;
+};
+
+struct SessionIdentity {
+  std::string id;     // public: in logs and tensorctl
+  std::string token;  // secret: names the session in calls beside the stream
+  std::string client_name;
+  std::string peer;
+};
+
+// Hears that there may be something to take or room to receive. Called on any thread, without a
+// lock of the session.
+class SessionListener {
+ public:
+  virtual ~SessionListener() = default;
+  virtual void Wake() = 0;
+  // The daemon ends the session: this is its last word.
+  virtual void Close(const absl::Status& status) = 0;
+};
+
+struct AwaitRequest {
+  uint64_t sequence = 0;  // waits until this command is executed
+  uint64_t handle = 0;    // and until this object, unless 0, is a value or an error
+  bool pin = false;       // keeps runs from overwriting the tensor while Awaited::pin lives
+};
+
+struct Awaited {
+  BufferRef buffer;                                   // of the tensor, if the handle is one
+  std::vector<std::pair<Device*, uint64_t>> pending;  // timeline values to wait for
+  std::shared_ptr<const void> pin;
+};
+using AwaitDone = std::function<void(absl::StatusOr<Awaited>)>;
+
+// Where the bytes of an upload go. `data` is null if the device keeps nothing.
+struct UploadTarget {
+  BufferRef buffer;
+  char* data = nullptr;
+  uint64_t bytes = 0;
+};
+using UploadReady = std::function<void(absl::StatusOr<UploadTarget>)>;
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(SessionIdentity identity, SessionEngine engine);
+  ~Session();
+
+  const SessionIdentity& identity() const { return identity_; }
+  const SessionLimits& limits() const { return engine_.limits; }
+
+  void SetListener(std::weak_ptr<SessionListener> listener);
+
+  // Takes the commands; executes what can be executed at once. An error ends the stream.
+  absl::Status Receive(google::protobuf::RepeatedPtrField<v1::Command>* commands);
+  // False while too many commands are pending. Wake comes when that is over, and then TakeRoom
+  // says true to one caller.
+  bool HasRoom();
+  bool TakeRoom();
+  // Fills `frame` with what is new and worth a frame; false if there is nothing.
+  bool TakeFrame(v1::ServerFrame* frame);
+
+  // Commands received from now on are refused; those accepted are finished.
+  void GoAway(const std::string& reason, absl::Duration grace);
+  // Whether all that was accepted is done and told.
+  bool Idle();
+  // Ends the stream with that status, and so the session.
+  void Close(const absl::Status& status);
+  // Drops everything. Calls that wait get Cancelled.
+  void End();
+
+  // Calls `done` (maybe before it returns) once the request is met. The id is for CancelAwait.
+  uint64_t Await(const AwaitRequest& request, AwaitDone done);
+  // The waiting call, if it still waits, gets Cancelled.
+  void CancelAwait(uint64_t id);
+  // OK, or the error that the handle holds.
+  absl::Status HandleStatus(uint64_t handle);
+
+  // Calls `ready` (maybe before it returns) once the upload command of that transfer is executed.
+  void BeginUpload(uint64_t transfer_id, uint64_t total_bytes, UploadReady ready);
+  // Ends a transfer that Begin was called for: OK if all bytes are there, else the tensor's error.
+  void EndUpload(uint64_t transfer_id, const absl::Status& status);
+
+  void CountUploaded(uint64_t bytes);
+  void CountDownloaded(uint64_t bytes);
+  v1::CountersReply Counters();
+  absl::Time opened() const { return opened_; }
+  absl::Time last_command();
+
+ private:
+  enum class Outcome { kDone, kBlocked };
+  using Handles = absl::InlinedVector<uint64_t, 4>;
+  using Tensors = absl::InlinedVector<std::shared_ptr<Tensor>, 4>;
+
+  // A run on the device.
+  struct RunInFlight {
+    uint64_t sequence;
+    bool notify;
+    int kernels;
+    std::shared_ptr<const std::atomic<int64_t>> device_ns;
+    Tensors inputs, outputs;
+  };
+
+  struct Waiter {
+    uint64_t id;
+    AwaitRequest request;
+    AwaitDone done;
+  };
+
+  // An upload command, the call that brings its bytes, or both.
+  struct Transfer {
+    std::shared_ptr<Tensor> tensor;  // once the command is executed
+    absl::Status error;              // of the command
+    UploadReady parked;              // the call, while it waits for the command
+    uint64_t parked_bytes = 0;
+    bool claimed = false;  // the call brings bytes
+  };
+
+  // queue.cc: receiving, order, what goes back.
+  void Drain();
+  void Poke();
+  void Flush();
+  bool WorthAFrame() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NotifyWaiters();
+  std::optional<absl::StatusOr<Awaited>> Resolve(const AwaitRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<const void> Pin(std::shared_ptr<Tensor> tensor)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Unpin(const std::shared_ptr<Tensor>& tensor);
+
+  // execute.cc: the verbs. Each runs on one thread at a time, without the lock.
+  Outcome Execute(v1::Command& command);
+  Outcome ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command);
+  Outcome ExecuteRun(uint64_t sequence, const v1::RunProgram& command);
+  Outcome ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command);
+  Outcome ExecuteRelease(uint64_t sequence, const v1::Release& command);
+  void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
+               const v1::Program& message);
+  // What a run needs, looked up and checked. A status: it is refused or an input has an error.
+  struct RunPlan;
+  absl::StatusOr<Outcome> PlanRun(const v1::RunProgram& command, RunPlan& plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status);
+  // A command that fails: its results hold the error; `refused` tells the client at once.
+  void Fail(uint64_t sequence, const Handles& results, const absl::Status& status, bool refused)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Complete(uint64_t sequence, const absl::Status& status, int64_t device_ns, int kernels)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetError(Tensor& tensor, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A pending tensor becomes a value, or an error.
+  void Settle(Tensor& tensor, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Uncharge(Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ReleaseOne(uint64_t handle, std::vector<std::shared_ptr<const void>>& dying)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Charge(uint64_t bytes, std::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // transfer.cc: uploads.
+  Outcome ExecuteUpload(uint64_t sequence, const v1::UploadCommand& command);
+  absl::Status Upload(const v1::UploadCommand& command);
+  absl::StatusOr<std::shared_ptr<Tensor>> NewTensor(uint64_t handle, std::string_view device,
+                                                    DType dtype, std::vector<int64_t> shape);
+  absl::StatusOr<UploadTarget> Claim(Transfer& transfer, uint64_t id, uint64_t total_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const SessionIdentity identity_;
+  const SessionEngine engine_;
+  const absl::Time opened_ = absl::Now();
+
+  absl::Mutex mu_;
+  std::weak_ptr<SessionListener> listener_ ABSL_GUARDED_BY(mu_);
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+
+  // One thread at a time executes the front of the queue; it alone makes and renames objects.
+  struct Queued {
+    v1::Command command;
+    size_t bytes;
+  };
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mu_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool executing_ ABSL_GUARDED_BY(mu_) = false;
+  bool poked_ ABSL_GUARDED_BY(mu_) = false;      // what blocked the front may be over
+  bool throttled_ ABSL_GUARDED_BY(mu_) = false;  // the front waits for a run in flight to end
+  bool reader_waits_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<uint64_t> accept_until_ ABSL_GUARDED_BY(mu_);  // set when going away
+  absl::Time last_command_ ABSL_GUARDED_BY(mu_) = opened_;
+
+  HandleTable<Tensor> tensors_ ABSL_GUARDED_BY(mu_){Handle::kTensor};
+  HandleTable<LoadedProgram> programs_ ABSL_GUARDED_BY(mu_){Handle::kProgram};
+  absl::flat_hash_map<uint64_t, Transfer> transfers_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<Device*, uint64_t> last_submitted_ ABSL_GUARDED_BY(mu_);
+  uint32_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t compiling_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t copying_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t pins_ ABSL_GUARDED_BY(mu_) = 0;
+  bool faulted_ ABSL_GUARDED_BY(mu_) = false;  // a run has failed on a device
+
+  std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_waiter_ ABSL_GUARDED_BY(mu_) = 1;
+
+  v1::ServerFrame outgoing_ ABSL_GUARDED_BY(mu_);  // without the acknowledgement
+  bool something_to_tell_ ABSL_GUARDED_BY(mu_) = false;
+  v1::CountersReply counters_ ABSL_GUARDED_BY(mu_);  // without the live ones
+  uint64_t live_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tensord

@@ -1,0 +1,139 @@
+#include "tests/differential/check.h"
+
+#include <cstring>
+
+#include "core/base/status.h"
+#include "core/rules/spec.h"
+#include "core/schedule/schedule.h"
+#include "tests/differential/expect.h"
+#include "tests/differential/interpret.h"
+
+namespace tensord {
+namespace {
+
+// Memory that a run gets next is likely to be this one: what is read before it is written shows.
+void Poison(Device& device, const Schedule& schedule) {
+  std::vector<std::shared_ptr<DeviceMemory>> blocks;
+  const auto poison = [&](uint64_t bytes) {
+    auto memory = device.allocator().Allocate(bytes);
+    if (!memory.ok() || bytes == 0) return;
+    std::memset((*memory)->host_address(), 0xA7, bytes);
+    blocks.push_back(*std::move(memory));
+  };
+  poison(schedule.scratch_bytes);
+  for (const Schedule::Buffer& buffer : schedule.buffers) {
+    if (buffer.kind == Schedule::Kind::kOutput) poison(buffer.bytes());
+  }
+}
+
+// Temporaries that are needed at the same time must not overlap.
+std::string CheckMemoryPlan(const Schedule& schedule) {
+  constexpr uint64_t kMostScratch = 256 << 20;  // cases are small
+  if (schedule.scratch_bytes > kMostScratch) {
+    return fmt::format("the plan needs {} bytes of scratch memory", schedule.scratch_bytes);
+  }
+  struct Life {
+    int first = -1, last = -1;
+  };
+  std::vector<Life> lives(schedule.buffers.size());
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    for (int buffer : schedule.steps[i].buffers) {
+      Life& life = lives[static_cast<size_t>(buffer)];
+      if (life.first < 0) life.first = static_cast<int>(i);
+      life.last = static_cast<int>(i);
+    }
+  }
+  for (size_t a = 0; a < lives.size(); ++a) {
+    const Schedule::Buffer& x = schedule.buffers[a];
+    if (x.kind != Schedule::Kind::kTemporary || lives[a].first < 0) continue;
+    if (x.offset + x.bytes() > schedule.scratch_bytes) {
+      return fmt::format("temporary {} lies outside of the scratch memory", a);
+    }
+    for (size_t b = 0; b < a; ++b) {
+      const Schedule::Buffer& y = schedule.buffers[b];
+      if (y.kind != Schedule::Kind::kTemporary || lives[b].first < 0) continue;
+      const bool same_time = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
+      const bool same_place = x.offset < y.offset + y.bytes() && y.offset < x.offset + x.bytes();
+      if (same_time && same_place) return fmt::format("temporaries {} and {} overlap", b, a);
+    }
+  }
+  return "";
+}
+
+std::string CheckLinear(const Case& test, const Schedule& schedule, const Target& target,
+                        absl::Span<const HostTensor> inputs, const Variables& variables,
+                        absl::Span<const Expected> expected) {
+  std::vector<Memory> memory;
+  for (const Schedule::Buffer& buffer : schedule.buffers) {
+    memory.push_back(buffer.kind == Schedule::Kind::kInput
+                         ? inputs[static_cast<size_t>(buffer.index)].values
+                         : Memory(static_cast<size_t>(buffer.elements)));
+  }
+  if (std::string problem = Interpret(schedule, target, memory, variables); !problem.empty()) {
+    return problem;
+  }
+  for (size_t i = 0; i < test.outputs.size(); ++i) {
+    const Memory& actual = memory[static_cast<size_t>(schedule.outputs[i])];
+    if (std::string wrong = Compare(actual, expected[i]); !wrong.empty()) {
+      return fmt::format("interpreted output {}: {}", i, wrong);
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<std::string> TryCheck(Case& test, ProgramRunner& runner,
+                                     const CheckOptions& options) {
+  TD_ASSIGN_OR_RETURN(const std::vector<const Node*> params, ParamsOf(test));
+  TD_RETURN_IF_ERROR(VerifyTensor(test.outputs));
+  TD_ASSIGN_OR_RETURN(const Program program, ProgramOf(test));
+  TD_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(program));
+  if (std::string problem = CheckMemoryPlan(schedule); !problem.empty()) return problem;
+  const std::vector<HostTensor> inputs = InputsOf(test, params);
+  const auto variables = VariablesOf(test);
+  ReferenceInputs reference;
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    reference.params[static_cast<int64_t>(slot)] = inputs[slot].values;
+  }
+  for (const auto& [name, value] : variables) reference.variables[name] = value;
+  const std::vector<Expected> expected = Expect(test.outputs, reference);
+  if (std::string problem = CheckLinear(test, schedule, runner.device().target(), inputs, variables,
+                                        expected);
+      !problem.empty()) {
+    return problem;
+  }
+  if (!options.compile) return "";
+
+  TD_ASSIGN_OR_RETURN(const std::shared_ptr<const Executable> executable,
+                      runner.runtime().Prepare(program, runner.device(), nullptr));
+  std::vector<BufferRef> buffers;
+  for (const HostTensor& input : inputs) buffers.push_back(Upload(runner.device(), input));
+  Poison(runner.device(), schedule);
+  TD_ASSIGN_OR_RETURN(const Run run, runner.runtime().Submit(executable, buffers, variables));
+  TD_RETURN_IF_ERROR(runner.device().timeline().Wait(run.done, absl::InfiniteFuture()));
+
+  std::vector<bool> overwritten(inputs.size());
+  for (size_t i = 0; i < test.outputs.size(); ++i) {
+    const int64_t slot = test.overwrites[i];
+    if (slot != Program::kFresh) overwritten[static_cast<size_t>(slot)] = true;
+    const Buffer& buffer =
+        slot == Program::kFresh ? *run.outputs[i] : *buffers[static_cast<size_t>(slot)];
+    if (std::string wrong = Compare(Download(buffer).values, expected[i]); !wrong.empty()) {
+      return fmt::format("output {}: {}", i, wrong);
+    }
+  }
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    if (!overwritten[slot] && Download(*buffers[slot]).values != inputs[slot].values) {
+      return fmt::format("input {} has changed", slot);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Check(Case& test, ProgramRunner& runner, const CheckOptions& options) {
+  absl::StatusOr<std::string> result = TryCheck(test, runner, options);
+  return result.ok() ? *result : std::string(Message(result.status()));
+}
+
+}  // namespace tensord

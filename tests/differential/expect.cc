@@ -1,0 +1,257 @@
+#include "tests/differential/expect.h"
+
+#include <absl/container/flat_hash_map.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/check.h"
+
+namespace tensord {
+namespace {
+
+using Errors = std::vector<double>;
+
+double Smallest(DType dtype) {  // positive number
+  return DecodeFloat(dtype, 1);
+}
+
+double Unit(DType dtype, double value) {
+  return std::max(std::ldexp(std::abs(value), -Format(dtype).mantissa_bits), Smallest(dtype));
+}
+
+double Largest(DType dtype) { return DecodeFloat(dtype, Format(dtype).max_code()); }
+
+double AsDouble(const Scalar& x) {
+  return IsFloat(x.dtype) ? x.f : static_cast<double>(x.i);
+}
+
+// Errors moved like elements: the op applied to float64 numbers.
+Errors Moved(const Node* node, const Errors& errors, const std::vector<Scalar>* index) {
+  Graph graph;
+  const Node* from = node->src[0];
+  std::vector<const Node*> src = {graph.Param(0, DType::kFloat64, from->shape)};
+  ReferenceInputs inputs;
+  for (double error : errors) inputs.params[0].push_back(Scalar::Float(DType::kFloat64, error));
+  if (index != nullptr) {
+    src.push_back(graph.Param(1, node->src[1]->dtype, node->src[1]->shape));
+    inputs.params[1] = *index;
+  }
+  const Node* root = graph.Intern({.op = node->op, .src = src, .ints = node->ints});
+  Errors moved;
+  const std::vector<std::vector<Scalar>> values = ReferenceEval({root}, inputs);
+  for (const Scalar& value : values[0]) moved.push_back(value.f);
+  return moved;
+}
+
+Errors Reduced(const Node* node, ReduceKind kind, const Errors& values) {
+  Graph graph;
+  const Node* from = graph.Param(0, DType::kFloat64, node->src[0]->shape);
+  std::vector<int64_t> ints(node->ints.begin(), node->ints.end());
+  ints[0] = static_cast<int64_t>(kind);
+  ReferenceInputs inputs;
+  for (double value : values) inputs.params[0].push_back(Scalar::Float(DType::kFloat64, value));
+  const Node* root = graph.Intern({.op = Op::kReduce, .src = {from}, .ints = ints});
+  Errors reduced;
+  const std::vector<std::vector<Scalar>> result = ReferenceEval({root}, inputs);
+  for (const Scalar& value : result[0]) reduced.push_back(value.f);
+  return reduced;
+}
+
+struct Operand {
+  Scalar value;
+  double error;
+};
+
+// How far off the result of an elementwise op may be whose exact result on the operands' values is
+// `value`.
+double ElementwiseError(Op op, DType dtype, const Scalar& value,
+                        const std::vector<Operand>& operands) {
+  if (op == Op::kWhere) {
+    if (operands[0].error == 0) return operands[operands[0].value.i != 0 ? 1 : 2].error;
+    return kUnknown;
+  }
+  double worst = 0;
+  for (const Operand& operand : operands) worst = std::max(worst, operand.error);
+  if (worst == kUnknown) return kUnknown;
+  // Which NaN it is is not defined.
+  if (op == Op::kBitcast && IsFloat(operands[0].value.dtype) && std::isnan(operands[0].value.f)) {
+    return kUnknown;
+  }
+  const bool transcendental = op == Op::kExp || op == Op::kLog || op == Op::kSin;
+  const double rounding =
+      !IsFloat(dtype) || !std::isfinite(value.f) ? 0 : Unit(dtype, value.f);
+  if (worst == 0) {
+    if (transcendental && std::isfinite(value.f)) {
+      return std::abs(value.f) + 4 * rounding > Largest(dtype) ? kUnknown : 4 * rounding;
+    }
+    // A product that overflows need not once it is contracted with a sum.
+    const bool finite = std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
+      return std::isfinite(operand.value.f);
+    });
+    if (op == Op::kMul && IsFloat(dtype) && finite && std::isinf(value.f)) return kUnknown;
+    // max(0, -0) may be either.
+    if ((op == Op::kMax || op == Op::kMin) && IsFloat(dtype) && value.f == 0) return rounding;
+    return 0;
+  }
+  const Operand& a = operands[0];
+  const Operand& b = operands.back();
+  switch (op) {
+    case Op::kBitcast:
+      return kUnknown;
+    case Op::kNeg:
+      return a.error;
+    case Op::kSin:
+      return std::isfinite(value.f) ? a.error + 4 * rounding : kUnknown;
+    case Op::kLog:
+    case Op::kSqrt:
+      if (a.value.f - a.error <= 0) return kUnknown;
+      break;
+    case Op::kDiv:
+      if (!(std::abs(b.value.f) > b.error)) return kUnknown;
+      break;
+    case Op::kCmpEq:
+    case Op::kCmpNe:
+    case Op::kCmpLt:
+      if (std::isnan(a.value.f) || std::isnan(b.value.f)) return 0;
+      return std::abs(a.value.f - b.value.f) > a.error + b.error ? 0 : kUnknown;
+    case Op::kCast:
+      if (dtype == DType::kBool && std::abs(a.value.f) <= a.error) return kUnknown;
+      break;
+    default:
+      break;
+  }
+  // Every op left is monotone in each operand: its extremes are at the corners.
+  double error = 0;
+  for (unsigned corner = 0; corner < (1u << operands.size()); ++corner) {
+    std::vector<Scalar> moved;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const double sign = (corner >> i & 1) != 0 ? 1 : -1;
+      moved.push_back(
+          Scalar::Float(DType::kFloat64, operands[i].value.f + sign * operands[i].error));
+    }
+    const DType at = IsFloat(dtype) ? DType::kFloat64 : dtype;
+    const double result = AsDouble(*EvalOp(op, at, moved));
+    const double center = AsDouble(value);
+    if (std::isnan(result) && std::isnan(center)) continue;
+    if (IsFloat(dtype) && RoundTo(dtype, result) == center) continue;
+    if (!std::isfinite(result) || !std::isfinite(center)) return kUnknown;
+    error = std::max(error, std::abs(result - center));
+  }
+  if (!IsFloat(dtype) || op == Op::kTrunc) return error == 0 ? 0 : kUnknown;
+  error += (transcendental ? 4 : 1) * rounding;
+  return std::abs(value.f) + error > Largest(dtype) ? kUnknown : error;
+}
+
+Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Scalar>& values) {
+  Errors error = Reduced(node, ReduceKind::kMax, from.error);
+  for (double& e : error) e = std::max(e, 0.0);
+  if (!IsFloat(node->dtype)) {
+    for (double& e : error) e = e > 0 ? kUnknown : 0;
+    return error;
+  }
+  const ReduceKind kind = node->reduce_kind();
+  const int64_t count = NumElements(node->shape) == 0
+                            ? 0
+                            : NumElements(node->src[0]->shape) / NumElements(node->shape);
+  const double unit = std::ldexp(1.0, -Format(node->dtype).mantissa_bits);
+  Errors magnitude, small, big;
+  for (const Scalar& value : from.values) {
+    const double x = std::abs(value.f);
+    magnitude.push_back(std::isfinite(x) ? x : 0);
+    big.push_back(std::max(x, 1.0));
+    small.push_back(x == 0 ? 1 : std::min(x, 1.0));
+  }
+  const Errors sum = Reduced(node, ReduceKind::kAdd, magnitude);
+  const Errors sum_error = Reduced(node, ReduceKind::kAdd, from.error);
+  const Errors most = Reduced(node, ReduceKind::kMul, big);
+  const Errors least = Reduced(node, ReduceKind::kMul, small);
+  for (size_t i = 0; i < error.size(); ++i) {
+    if (error[i] == kUnknown) continue;
+    const double value = values[i].f;
+    if (kind == ReduceKind::kAdd) {
+      // Infinities and NaN stay, but a sum of finite numbers may overflow in one order only.
+      const double rounding =
+          static_cast<double>(count + 1) * (unit * sum[i] + Smallest(node->dtype));
+      const bool fits = sum[i] + sum_error[i] + rounding < Largest(node->dtype) / 2;
+      error[i] = fits ? std::isfinite(value) ? sum_error[i] + rounding : 0 : kUnknown;
+    } else if (kind == ReduceKind::kMul) {
+      if (std::isnan(value)) continue;
+      const bool fits = most[i] * 2 < Largest(node->dtype) &&
+                        least[i] > Smallest(node->dtype) / unit * 4;
+      // Known elements: the relative error of each product; else give up.
+      error[i] = fits && error[i] == 0
+                     ? static_cast<double>(count + 1) * unit * std::abs(value)
+                     : kUnknown;
+    }
+    if (value == 0 && count != 1) error[i] = std::max(error[i], Smallest(node->dtype));
+  }
+  return error;
+}
+
+}  // namespace
+
+std::vector<Expected> Expect(absl::Span<const Node* const> roots, const ReferenceInputs& inputs) {
+  const std::vector<const Node*> order = TopologicalOrder(roots);
+  std::vector<std::vector<Scalar>> values = ReferenceEval(order, inputs);
+  absl::flat_hash_map<const Node*, Expected> known;
+  for (size_t n = 0; n < order.size(); ++n) {
+    const Node* node = order[n];
+    Expected result{std::move(values[n]), {}};
+    if (node->src.empty()) {
+      result.error.assign(result.values.size(), 0);
+    } else if (node->op == Op::kReduce) {
+      result.error = ReduceErrors(node, known.at(node->src[0]), result.values);
+    } else if (In(node->op, MovementOps())) {
+      result.error = Moved(node, known.at(node->src[0]).error, nullptr);
+    } else if (node->op == Op::kGather) {
+      const Expected& index = known.at(node->src[1]);
+      result.error = Moved(node, known.at(node->src[0]).error, &index.values);
+      const size_t row = index.values.empty() ? 1 : result.values.size() / index.values.size();
+      for (size_t e = 0; e < result.error.size(); ++e) {
+        if (index.error[e / row] != 0) result.error[e] = kUnknown;
+      }
+    } else if (node->op == Op::kContiguous || node->op == Op::kDetach) {
+      result.error = known.at(node->src[0]).error;
+    } else {
+      for (size_t e = 0; e < result.values.size(); ++e) {
+        std::vector<Operand> operands;
+        for (const Node* src : node->src) {
+          const Expected& from = known.at(src);
+          operands.push_back({from.values[e], from.error[e]});
+        }
+        result.error.push_back(ElementwiseError(node->op, node->dtype, result.values[e], operands));
+      }
+    }
+    known[node] = std::move(result);
+  }
+  std::vector<Expected> results;
+  for (const Node* root : roots) results.push_back(known.at(root));
+  return results;
+}
+
+std::string Compare(absl::Span<const Scalar> actual, const Expected& expected) {
+  if (actual.size() != expected.values.size()) {
+    return fmt::format("{} elements instead of {}", actual.size(), expected.values.size());
+  }
+  size_t wrong = 0;
+  std::string first;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const Scalar &a = actual[i], &e = expected.values[i];
+    const double error = expected.error[i];
+    bool fits = error == kUnknown || a == e;
+    if (!fits && IsFloat(e.dtype)) {
+      fits = a.f == e.f || std::abs(a.f - e.f) <= error;  // -0 is 0
+    }
+    if (fits) continue;
+    if (wrong++ == 0) {
+      first = IsFloat(e.dtype)
+                  ? fmt::format("element {} is {} instead of {} +- {}", i, a.f, e.f, error)
+                  : fmt::format("element {} is {} instead of {}", i, a.i, e.i);
+    }
+  }
+  return wrong == 0 ? "" : fmt::format("{} ({} of {} elements are wrong)", first, wrong, actual.size());
+}
+
+}  // namespace tensord
