@@ -50,6 +50,29 @@ bool IsAbsorbed(const Node* reduce, const Consumers& consumers) {
   }
 }
 
+// Follows elementwise users of `node` until they come together again in one node; null if they don't,
+// or lead elsewhere. The join of a node with one elementwise user is that user.
+const Node* Join(const Node* node, const Consumers& consumers,
+                 const absl::flat_hash_set<const Node*>& outputs) {
+  constexpr int kMaxSteps = 12;
+  std::vector<const Node*> open = consumers.at(node);
+  for (int step = 0; step < kMaxSteps && !open.empty(); ++step) {
+    const auto earliest =
+        std::min_element(open.begin(), open.end(), [](const Node* a, const Node* b) {
+          return a->id < b->id;
+        });
+    const Node* next = *earliest;
+    if (!In(next->op, ElementwiseOps()) || next->shape != node->shape) return nullptr;
+    if (open.size() == 1) return next;
+    if (outputs.contains(next)) return nullptr;
+    open.erase(earliest);
+    for (const Node* user : consumers.at(next)) {
+      if (std::find(open.begin(), open.end(), user) == open.end()) open.push_back(user);
+    }
+  }
+  return nullptr;
+}
+
 // The last tensor that only `reduce` and elementwise work on it lead to: storing that one instead
 // makes the work an epilogue of the reduction.
 const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
@@ -57,15 +80,14 @@ const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
   const Node* best = reduce;
   const Node* node = reduce;
   while (!outputs.contains(node)) {
-    const std::vector<const Node*>& users = consumers.at(node);
-    if (users.size() != 1) break;
-    const Node* user = users[0];
-    if (In(user->op, ElementwiseOps()) || (KeepsAxes(user) && outputs.contains(user))) {
-      best = user;
-    } else if (!KeepsAxes(user)) {
-      break;
+    if (const Node* join = Join(node, consumers, outputs)) {
+      best = node = join;
+      continue;
     }
-    node = user;
+    const std::vector<const Node*>& users = consumers.at(node);
+    if (users.size() != 1 || !KeepsAxes(users[0])) break;
+    node = users[0];
+    if (outputs.contains(node)) best = node;
   }
   return best;
 }

@@ -63,8 +63,9 @@ class Scheduler {
     std::unique_ptr<LoweredUnit> unit;
     std::vector<int> buffers;  // by slot
     std::vector<int> reads, writes;
-    // Inputs that are read at other places than what is stored at the same time.
-    absl::flat_hash_set<const Node*> elsewhere;
+    // Where inputs are read and outputs are stored.
+    absl::flat_hash_map<const Node*, absl::flat_hash_set<const Node*>> read_offsets;
+    absl::flat_hash_map<const Node*, const Node*> store_offset;
 
     int64_t SlotOf(int buffer) {
       auto place = std::find(buffers.begin(), buffers.end(), buffer);
@@ -294,18 +295,17 @@ void Scheduler::Lower(int unit) {
   }
   if (!margins.empty()) DropGuards(*lowered.unit, margins);
 
-  absl::flat_hash_set<const Node*> store_offsets;
   for (const LoweredUnit::Output& output : lowered.unit->outputs) {
     if (!fusion_.stored.contains(output.tensor)) continue;
     lowered.writes.push_back(BufferOf(output.tensor));
-    store_offsets.insert(Offset(lowered.unit->graph, output.index, LayoutOf(output.tensor)));
+    lowered.store_offset[output.tensor] =
+        Offset(lowered.unit->graph, output.index, LayoutOf(output.tensor));
   }
   lowered.reads = lowered.buffers;
   for (const Access& access : lowered.unit->accesses) {
-    if (access.tensor->op != Op::kParam || copies_[unit].contains(access.tensor)) continue;
-    // Reading a[i] where every store is to i is safe even if a is what is stored to.
-    const bool same = store_offsets.size() == 1 && store_offsets.contains(access.load->src[1]);
-    if (!same) lowered.elsewhere.insert(access.tensor);
+    if (access.tensor->op == Op::kParam && !copies_[unit].contains(access.tensor)) {
+      lowered.read_offsets[access.tensor].insert(access.load->src[1]);
+    }
   }
 }
 
@@ -320,7 +320,7 @@ absl::Status Scheduler::MakeKernel(int unit) {
     if (auto more = also_.find(output.tensor); more != also_.end()) {
       targets.insert(targets.end(), more->second.begin(), more->second.end());
     }
-    const Node* offset = Offset(graph, output.index, LayoutOf(output.tensor));
+    const Node* offset = lowered.store_offset.at(output.tensor);
     for (int target : targets) {
       const Node* param = graph.Param(lowered.SlotOf(target), output.tensor->dtype,
                                       {NumElements(output.tensor->shape)});
@@ -399,9 +399,14 @@ absl::Status Scheduler::OrderSteps() {
     const int input = static_cast<int>(output.overwrites);
     const int source = buffer_of_.at(output.value);
     const int unit = writer.at(source);
-    const Node* param = params_[input];
-    bool in_place = schedule_.buffers[source].kind == Schedule::Kind::kTemporary &&
-                    (param == nullptr || !lowered_[unit].elsewhere.contains(param));
+    bool in_place = schedule_.buffers[source].kind == Schedule::Kind::kTemporary;
+    // The kernel itself may read an element only where it stores it.
+    const Lowered& lowered = lowered_[unit];
+    if (auto reads = lowered.read_offsets.find(params_[input]);
+        reads != lowered.read_offsets.end()) {
+      in_place = in_place && reads->second.size() == 1 &&
+                 reads->second.contains(lowered.store_offset.at(output.value));
+    }
     std::vector<int> others;
     for (int reader : readers[input]) {
       if (reader == unit) continue;

@@ -51,8 +51,8 @@ Program MnistStep(int64_t batch) {
   const Expr labels = b.Input({60000}, DType::kUint8);
   const RandomState state{b.Input({2}, DType::kUint32), b.Input({2}, DType::kUint32)};
   const std::vector<std::vector<int64_t>> shapes = {
-      {32, 1, 5, 5},  {32}, {32, 32, 5, 5}, {32}, {32}, {32},
-      {64, 32, 3, 3}, {64}, {64, 64, 3, 3}, {64}, {64}, {64}, {10, 576}, {10}};
+      {32, 1, 5, 5}, {32},           {32, 32, 5, 5}, {32}, {32}, {32},      {64, 32, 3, 3},
+      {64},          {64, 64, 3, 3}, {64},           {64}, {64}, {10, 576}, {10}};
   std::vector<Expr> p, m, v;
   for (const auto& shape : shapes) p.push_back(b.Input(shape));
   for (const auto& shape : shapes) m.push_back(b.Input(shape));
@@ -183,6 +183,15 @@ const std::vector<Model>& Models() {
       {"matmul2048", [] { return MatMulProgram(2048); }},
   };
   return models;
+}
+
+absl::StatusOr<const Model*> FindModel(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Model& model : Models()) {
+    if (model.name == name) return &model;
+    names.push_back(model.name);
+  }
+  return InvalidArgument("there is no model '{}'; there are {}", name, fmt::join(names, ", "));
 }
 
 }  // namespace tensord

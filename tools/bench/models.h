@@ -1,6 +1,8 @@
 // The programs that benchmarks and kernel-count tests compile.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,5 +30,7 @@ struct Model {
   Program (*make)();
 };
 const std::vector<Model>& Models();
+// InvalidArgument lists the names there are.
+absl::StatusOr<const Model*> FindModel(std::string_view name);
 
 }  // namespace tensord

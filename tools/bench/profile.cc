@@ -6,7 +6,6 @@
 #include <absl/flags/usage.h>
 #include <absl/time/clock.h>
 #include <fmt/format.h>
-
 #include <time.h>
 
 #include <algorithm>
@@ -67,9 +66,7 @@ double FlopsOf(const Kernel& kernel) {
 
 absl::Status Profile() {
   const std::string name = absl::GetFlag(FLAGS_model);
-  const auto model = std::find_if(Models().begin(), Models().end(),
-                                  [&](const Model& m) { return m.name == name; });
-  if (model == Models().end()) return InvalidArgument("no model '{}'", name);
+  TD_ASSIGN_OR_RETURN(const Model* model, FindModel(name));
   TD_ASSIGN_OR_RETURN(auto devices, OpenDevices("cpu"));
   Device& device = *devices[0];
 
@@ -133,9 +130,15 @@ absl::Status Profile() {
     loaded.push_back(std::move(one));
   }
   double total = 0, total_cpu = 0;
-  fmt::print("{:>9} {:>9} {:>9} {:>8} {:>5} {:>7}  kernel\n", "ms", "cpu ms", "MFLOP", "GFLOP/s", "grid", "LLVM ms");
+  fmt::print("{:>9} {:>9} {:>9} {:>8} {:>5} {:>7}  kernel\n", "ms", "cpu ms", "MFLOP", "GFLOP/s",
+             "grid", "LLVM ms");
   for (const Schedule::Step& step : schedule.steps) {
-    if (step.kernel == Schedule::Step::kCopy) continue;
+    if (step.kernel == Schedule::Step::kCopy) {
+      fmt::print("{:>9} copy of {} bytes to input {}\n", "",
+                 schedule.buffers[step.buffers[0]].bytes(),
+                 schedule.buffers[step.buffers[0]].index);
+      continue;
+    }
     KernelArgs args;
     for (int buffer : step.buffers) args.buffers.push_back(addresses[buffer]);
     absl::Duration best = absl::InfiniteDuration();
@@ -157,9 +160,9 @@ absl::Status Profile() {
     total += Milliseconds(best);
     total_cpu += best_cpu_ms;
     fmt::print("{:9.3f} {:9.3f} {:9.1f} {:8.1f} {:5} {:7.1f}  {} {}\n", Milliseconds(best),
-               best_cpu_ms, flops / 1e6,
-               flops / absl::ToDoubleNanoseconds(best), compiled[step.kernel].grid,
-               compile_ms[step.kernel], step.kernel, compiled[step.kernel].name);
+               best_cpu_ms, flops / 1e6, flops / absl::ToDoubleNanoseconds(best),
+               compiled[step.kernel].grid, compile_ms[step.kernel], step.kernel,
+               compiled[step.kernel].name);
   }
   fmt::print("{:9.3f} {:9.3f} all\n", total, total_cpu);
   return absl::OkStatus();

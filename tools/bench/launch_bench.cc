@@ -1,0 +1,133 @@
+// What a launch costs: a program of tiny kernels in a row is run again and again; what it takes
+// beyond the kernels' own time is the queue's and the runtime's.
+#include <absl/flags/flag.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+#include "backends/registry.h"
+#include "core/base/status.h"
+#include "core/codegen/codegen.h"
+#include "core/compile/compiler.h"
+#include "core/runtime/runtime.h"
+#include "core/schedule/schedule.h"
+#include "tools/bench/inputs.h"
+#include "tools/bench/models.h"
+#include "tools/bench/report.h"
+
+ABSL_FLAG(int, repeat, 2000, "runs of each program");
+ABSL_FLAG(int, elements, 256, "of the tensor that each kernel reads and writes");
+ABSL_FLAG(bool, quick, false, "few runs: whether the benchmark works");
+
+namespace tensord {
+namespace {
+
+// Time of the kernels of a program by themselves, in microseconds: their functions are called one
+// after the other, without a queue. The fastest counts, as what is left is taken for overhead.
+absl::StatusOr<double> OwnMicroseconds(const Program& program, int repeat) {
+  TD_ASSIGN_OR_RETURN(const auto devices, OpenDevices("cpu"));
+  Device& device = *devices[0];
+  TD_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(program));
+  std::vector<std::unique_ptr<LoadedKernel>> loaded;
+  std::vector<int64_t> grids;
+  for (const auto& kernel : schedule.kernels) {
+    TD_ASSIGN_OR_RETURN(const auto linear, LowerKernel(*kernel, device.target()));
+    TD_ASSIGN_OR_RETURN(const CompiledKernel compiled,
+                        CompileKernel(linear->program, device.target()));
+    TD_ASSIGN_OR_RETURN(loaded.emplace_back(), device.Load(compiled.binary, compiled.entry));
+    grids.push_back(compiled.grid);
+  }
+  std::vector<std::shared_ptr<DeviceMemory>> memory;
+  for (const Schedule::Buffer& buffer : schedule.buffers) {
+    TD_ASSIGN_OR_RETURN(memory.emplace_back(), device.allocator().Allocate(buffer.bytes()));
+  }
+  std::vector<std::vector<void*>> arguments;
+  for (const Schedule::Step& step : schedule.steps) {
+    std::vector<void*>& addresses = arguments.emplace_back();
+    for (int buffer : step.buffers) addresses.push_back(memory[buffer]->address());
+  }
+  double best = 1e30;
+  for (int i = 0; i < repeat; ++i) {
+    const Stopwatch stopwatch;
+    for (size_t s = 0; s < schedule.steps.size(); ++s) {
+      const int kernel = schedule.steps[s].kernel;
+      if (kernel == Schedule::Step::kCopy) return Internal("the chain of kernels copies");
+      cpu::KernelFunction* function = static_cast<const cpu::Kernel&>(*loaded[kernel]).function();
+      for (int64_t group = 0; group < grids[kernel]; ++group) {
+        function(arguments[s].data(), nullptr, group);
+      }
+    }
+    best = std::min(best, stopwatch.Microseconds());
+  }
+  return best;
+}
+
+struct Times {
+  std::vector<double> run;        // from Submit until done
+  std::vector<double> device;     // between the time stamps at its begin and end
+  std::vector<double> pipelined;  // per run, when many are submitted at once
+};
+
+absl::StatusOr<Times> MeasureRuns(const Program& program, int repeat) {
+  TD_ASSIGN_OR_RETURN(auto devices, OpenDevices("cpu"));
+  TD_ASSIGN_OR_RETURN(const auto runtime, Runtime::Create({}, std::move(devices)));
+  Device& device = *runtime->devices()[0];
+  TD_ASSIGN_OR_RETURN(const auto executable, runtime->Prepare(program, device, nullptr));
+  TD_ASSIGN_OR_RETURN(const std::vector<BufferRef> inputs, MakeInputs(program, device));
+  Times times;
+  constexpr int kWarmup = 20;
+  for (int i = -kWarmup; i < repeat; ++i) {
+    const Stopwatch stopwatch;
+    TD_ASSIGN_OR_RETURN(const Run run, runtime->Submit(executable, inputs, {}));
+    TD_RETURN_IF_ERROR(device.timeline().Wait(run.done, absl::InfiniteFuture()));
+    if (i < 0) continue;
+    times.run.push_back(stopwatch.Microseconds());
+    times.device.push_back(static_cast<double>(run.device_ns->load()) / 1e3);
+  }
+  constexpr int kAtOnce = 32;
+  for (int i = 0; i < std::max(1, repeat / kAtOnce); ++i) {
+    const Stopwatch stopwatch;
+    uint64_t done = 0;
+    for (int j = 0; j < kAtOnce; ++j) {
+      TD_ASSIGN_OR_RETURN(const Run run, runtime->Submit(executable, inputs, {}));
+      done = run.done;
+    }
+    TD_RETURN_IF_ERROR(device.timeline().Wait(done, absl::InfiniteFuture()));
+    times.pipelined.push_back(stopwatch.Microseconds() / kAtOnce);
+  }
+  return times;
+}
+
+std::vector<double> Map(std::vector<double> samples, double minus, double over) {
+  for (double& sample : samples) sample = (sample - minus) / over;
+  return samples;
+}
+
+absl::Status Measure(Report& report) {
+  const int repeat = absl::GetFlag(FLAGS_quick) ? 20 : absl::GetFlag(FLAGS_repeat);
+  for (const int count : {1, 40, 200}) {
+    const Program program = ChainOfKernels(count, absl::GetFlag(FLAGS_elements));
+    TD_ASSIGN_OR_RETURN(const double own, OwnMicroseconds(program, repeat));
+    TD_ASSIGN_OR_RETURN(const Times times, MeasureRuns(program, repeat));
+    const auto add = [&](std::string_view row, std::string unit, std::vector<double> samples) {
+      report.Add(fmt::format("{} kernels/{}", count, row), std::move(unit), std::move(samples));
+    };
+    add("kernels alone", "us", {own});
+    add("run until done", "us", times.run);
+    add("above the kernels", "us", Map(times.run, own, 1));
+    add("above, per kernel", "us", Map(times.run, own, count));
+    add("on the device", "us", times.device);
+    add("pipelined run", "us", times.pipelined);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace tensord
+
+int main(int argc, char** argv) {
+  return tensord::RunBenchmark(argc, argv, "times what a launch costs beyond the kernel",
+                               tensord::Measure);
+}
