@@ -17,7 +17,8 @@ from tensord import Tensor, nn
 class Net:
     """conv 5x5 - conv 5x5 - norm - pool - conv 3x3 - conv 3x3 - norm - pool - linear"""
 
-    def __init__(self):
+    def __init__(self, mean, std):
+        self.mean, self.std = mean, std  # of the pixels
         self.layers = [
             nn.Conv2d(1, 32, 5), Tensor.relu,
             nn.Conv2d(32, 32, 5), Tensor.relu,
@@ -30,7 +31,7 @@ class Net:
 
     def __call__(self, x):
         # uint8 [batch, 28, 28]
-        x = x.unsqueeze(1).float() / 255
+        x = (x.unsqueeze(1).float() - self.mean) / self.std
         for layer in self.layers:
             x = layer(x)
         return x
@@ -53,7 +54,7 @@ def main():
           f"{client.device} at {client.address}")
     tensord.manual_seed(arguments.seed)
     images, labels = Tensor(data.train_images), Tensor(data.train_labels.astype(np.int32))
-    net = Net()
+    net = Net(float(data.train_images.mean()), float(data.train_images.std()))
     optimiser = nn.optim.Adam(nn.state.get_parameters(net), lr=arguments.lr)
 
     @tensord.jit

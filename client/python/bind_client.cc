@@ -127,8 +127,13 @@ void BindClient(py::module_& module) {
                            client.status().ok() ? "" : ", closed");
       });
   module.def("_connect", &Connect);
-  module.def("_set_current", [](std::shared_ptr<Client> client) { Current() = std::move(client); });
-  module.def("_current", [] { return Current(); });
+  module.def("_set_current", [](std::optional<std::shared_ptr<Client>> client) {
+    Current() = client ? std::move(*client) : nullptr;
+  });
+  module.def("_current", []() -> std::optional<std::shared_ptr<Client>> {
+    if (!Current()) return std::nullopt;
+    return Current();
+  });
   module.def("default_address", &DefaultAddress, "Where daemons of this user listen by default.");
 }
 

@@ -459,6 +459,21 @@ void Linearizer::Fold(const Node* fold) {
       }
     }
   }
+  // And inside the loops that a store in its own loop needs.
+  for (const Node* store : nest_.sink->src) {
+    const std::vector<const Node*>& free = free_.Of(store);
+    if (std::none_of(fold->src.begin() + 1, fold->src.end(), [&](const Node* range) {
+          return std::find(free.begin(), free.end(), range) != free.end();
+        })) {
+      continue;
+    }
+    for (const Node* range : free) {
+      if (auto found = region_of_range_.find(range);
+          found != region_of_range_.end() && range->range_kind() == RangeKind::kLoop) {
+        outer = Deeper(outer, found->second);
+      }
+    }
+  }
   Region* inner = outer;
   std::vector<int> own_slots;
   const Node* own_vector = nullptr;

@@ -29,8 +29,25 @@ void Apply(LoopNest& nest, const ReplacementMap& map) {
   nest.loops = std::move(loops);
 }
 
+// Loops that a store inside a reduction's loop needs. The reduction needs them whole as well, but may
+// depend on a part of a split one only.
+absl::flat_hash_set<const Node*> LoopsOfInnerStores(const LoopNest& nest) {
+  absl::flat_hash_set<const Node*> loops;
+  const FreeRanges free(nest.sink);
+  for (const Node* store : nest.sink->src) {
+    const std::vector<const Node*>& ranges = free.Of(store);
+    if (std::any_of(ranges.begin(), ranges.end(), [](const Node* range) {
+          return range->range_kind() == RangeKind::kReduce;
+        })) {
+      loops.insert(ranges.begin(), ranges.end());
+    }
+  }
+  return loops;
+}
+
 // r // c and r % c, c dividing the size of r, become ranges of their own.
 bool SplitOne(LoopNest& nest, RangeNumbers& numbers) {
+  const absl::flat_hash_set<const Node*> whole = LoopsOfInnerStores(nest);
   const Node* range = nullptr;
   int64_t divisor = 0;
   for (const Node* node : TopologicalOrder({nest.sink})) {
@@ -40,7 +57,7 @@ bool SplitOne(LoopNest& nest, RangeNumbers& numbers) {
       continue;
     }
     const int64_t c = node->src[1]->Int();
-    if (c <= 1 || node->src[0]->range_size() % c != 0) continue;
+    if (c <= 1 || node->src[0]->range_size() % c != 0 || whole.contains(node->src[0])) continue;
     if (range == nullptr || (node->src[0] == range && c > divisor)) {
       range = node->src[0];
       divisor = c;

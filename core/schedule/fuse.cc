@@ -18,6 +18,11 @@ constexpr int64_t kMaxInnerBytes = 256 << 10;
 // Below this a kernel is launch overhead anyhow.
 constexpr int64_t kSmallElements = 1 << 16;
 constexpr size_t kMaxBuffers = 48;
+// Passes recurse through what one kernel computes, so its expressions' depths together are bounded.
+constexpr int kMaxUnitDepth = 1200;
+// Beyond this many kernels a program is not worth the search for merges, whose cost grows with the
+// square.
+constexpr size_t kMaxSearched = 8192;
 
 using RangeSet = std::vector<const Node*>;
 
@@ -105,11 +110,11 @@ class Fuser {
       }
     }
     // A merge can make another one possible that was looked at before.
-    for (bool merged = true; merged;) {
+    for (bool merged = units_.size() <= kMaxSearched; merged;) {
       merged = false;
       for (const Node* tensor : materialized_.tensors) merged |= MergeIntoUsers(tensor);
     }
-    MergeSiblings();
+    if (units_.size() <= kMaxSearched) MergeSiblings();
     return Result();
   }
 
@@ -141,14 +146,15 @@ class Fuser {
     merged.tensors.insert(merged.tensors.end(), units_[b].tensors.begin(), units_[b].tensors.end());
     std::sort(merged.tensors.begin(), merged.tensors.end(),
               [&](const Node* x, const Node* y) { return position_.at(x) < position_.at(y); });
-    int contractions = 0;
+    int contractions = 0, depth = 0;
     bool has_output = false;
     for (const Node* tensor : merged.tensors) {
+      depth += materialized_.depth.at(tensor);
       contractions += materialized_.contracts.contains(tensor);
       has_output |= outputs_.contains(tensor);
     }
     // A contraction's result wants an order of its own in memory, outputs of the program have one.
-    if (contractions > 1 || (contractions == 1 && has_output)) return false;
+    if (contractions > 1 || (contractions == 1 && has_output) || depth > kMaxUnitDepth) return false;
     // Units only grow, so their sizes tell whether this very merge was refused before.
     const std::array<size_t, 4> attempt = {static_cast<size_t>(a), units_[a].tensors.size(),
                                            static_cast<size_t>(b), units_[b].tensors.size()};

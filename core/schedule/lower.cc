@@ -107,6 +107,8 @@ const Node* Lowering::LowerSite(const Node* tensor, const Index& index, const No
 }
 
 const Node* Lowering::LowerNew(const Node* tensor, const Index& index, const Node* gate) {
+  // A tensor without elements is read nowhere; whoever would read it is guarded.
+  if (NumElements(tensor->shape) == 0) return graph_.Value(tensor->dtype, 0);
   if (const Storage* storage = storage_of_(tensor)) return Load(tensor, *storage, index, gate);
   switch (tensor->op) {
     case Op::kConst:

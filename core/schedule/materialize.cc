@@ -7,7 +7,8 @@
 namespace tensord {
 namespace {
 
-// An expression between materialised tensors is at most this deep, so that passes may recurse.
+// An expression between materialised tensors is at most this deep, an op counting by its cost, so that
+// passes may recurse and no kernel grows beyond what the compiler takes in its stride.
 constexpr int kMaxDepth = 400;
 // An elementwise expression with more work than this is not computed twice.
 constexpr int kMaxRecomputeCost = 32;
@@ -184,14 +185,16 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
     const bool dear = sum > kMaxRecomputeCost && consumers[node].size() > 1 &&
                       In(node->op, ElementwiseOps());
     const bool is_param = node->op == Op::kParam;
-    if (!is_param && (output_set.contains(node) || chosen.contains(node) || dear ||
+    const bool is_empty = NumElements(node->shape) == 0;
+    if (!is_param && !is_empty && (output_set.contains(node) || chosen.contains(node) || dear ||
                       deepest >= kMaxDepth)) {
       result.set.insert(node);
       result.tensors.push_back(node);
+      result.depth[node] = deepest + std::max(Cost(node), 1);
       cost[node] = depth[node] = 0;
     } else {
       cost[node] = std::min(sum, 1 << 20);
-      depth[node] = is_param ? 0 : deepest + 1;
+      depth[node] = is_param ? 0 : deepest + std::max(Cost(node), 1);
     }
   }
 

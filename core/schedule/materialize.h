@@ -18,6 +18,8 @@ struct Materialized {
   // For those that contain a reduction: how many elements each result is made from, at most.
   absl::flat_hash_map<const Node*, int64_t> reduces;
   absl::flat_hash_set<const Node*> contracts;  // those with a contraction
+  // How deep the expression is that computes each from what it needs.
+  absl::flat_hash_map<const Node*, int> depth;
 };
 
 // The product that a contraction sums: a product of two tensors that are each read many times, as in

@@ -56,6 +56,18 @@ TEST(Compile, Elementwise) {
   }
 }
 
+// Deep expressions are cut into kernels, so that no pass runs out of stack.
+TEST(Compile, LongChains) {
+  Bench bench;
+  Expr x = Random(bench, {17});
+  Expr y = x;
+  for (int i = 0; i < 5000; ++i) y = Sin(y) + x;
+  EXPECT_GT(Check(bench, {y}, 1e-3), 1);
+  Expr z = x;
+  for (int i = 0; i < 20000; ++i) z = Reshape(Flip(z, {0}), {17});
+  Check(bench, {z});
+}
+
 TEST(Compile, Movement) {
   Bench bench;
   Expr x = Random(bench, {4, 6, 5});

@@ -160,8 +160,8 @@ Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Sc
   for (const Scalar& value : from.values) {
     const double x = std::abs(value.f);
     magnitude.push_back(std::isfinite(x) ? x : 0);
-    big.push_back(std::max(x, 1.0));
-    small.push_back(x == 0 ? 1 : std::min(x, 1.0));
+    big.push_back(std::isfinite(x) ? std::max(x, 1.0) : 1);
+    small.push_back(x == 0 || !std::isfinite(x) ? 1 : std::min(x, 1.0));
   }
   const Errors sum = Reduced(node, ReduceKind::kAdd, magnitude);
   const Errors sum_error = Reduced(node, ReduceKind::kAdd, from.error);
@@ -177,13 +177,14 @@ Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Sc
       const bool fits = sum[i] + sum_error[i] + rounding < Largest(node->dtype) / 2;
       error[i] = fits ? std::isfinite(value) ? sum_error[i] + rounding : 0 : kUnknown;
     } else if (kind == ReduceKind::kMul) {
-      if (std::isnan(value)) continue;
       const bool fits = most[i] * 2 < Largest(node->dtype) &&
                         least[i] > Smallest(node->dtype) / unit * 4;
       // Known elements: the relative error of each product; else give up.
-      error[i] = fits && error[i] == 0
-                     ? static_cast<double>(count + 1) * unit * std::abs(value)
-                     : kUnknown;
+      if (!fits || error[i] != 0) {
+        error[i] = kUnknown;
+      } else if (std::isfinite(value)) {
+        error[i] = static_cast<double>(count + 1) * unit * std::abs(value);
+      }
     }
     if (value == 0 && count != 1) error[i] = std::max(error[i], Smallest(node->dtype));
   }

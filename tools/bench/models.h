@@ -22,7 +22,7 @@ Program ResNet50Forward(int64_t batch = 1);
 Program TransformerForward(int64_t layers = 4, int64_t batch = 1, int64_t tokens = 128,
                            int64_t dim = 512, int64_t heads = 8);
 Program MatMulProgram(int64_t size);
-// `count` elementwise kernels in a row on a small tensor; for the cost of a launch.
+// `count` elementwise kernels in a row that can't be fused; for the cost of a launch.
 Program ChainOfKernels(int count, int64_t elements);
 
 struct Model {

@@ -27,7 +27,7 @@ def get_parameters(obj: Any) -> list[Tensor]:
     return found
 
 
-def load_state_dict(obj: Any, state: Mapping[str, Union[Tensor, np.ndarray]], *,
+def load_state_dict(obj: Any, state: Mapping[str, Union[Tensor, np.ndarray[Any, Any]]], *,
                     strict: bool = True) -> None:
     """Assigns tensors by name. `strict`: the names must be the same on both sides."""
     own = get_state_dict(obj)
@@ -38,7 +38,8 @@ def load_state_dict(obj: Any, state: Mapping[str, Union[Tensor, np.ndarray]], *,
     for name, tensor in own.items():
         if name not in state:
             continue
-        value = state[name] if isinstance(state[name], Tensor) else Tensor(state[name])
+        given = state[name]
+        value = given if isinstance(given, Tensor) else Tensor(given)
         if tuple(value.shape) != tuple(tensor.shape):
             raise InvalidArgumentError(
                 f"load_state_dict: '{name}' has shape {tensor.shape}, the new one {value.shape}")

@@ -1,0 +1,245 @@
+#include "client/cc/client.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "client/cc/fake_daemon.h"
+#include "client/cc/ops.h"
+
+namespace tensord {
+namespace {
+
+using Floats = std::vector<float>;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  ClientTest() {
+    auto connected = Client::Connect(daemon_.address());
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    client_ = *std::move(connected);
+  }
+  ~ClientTest() override {
+    EXPECT_TRUE(client_->Wait().ok());
+    EXPECT_EQ(daemon_.violations(), std::vector<std::string>{});
+  }
+
+  Tensor Vector(const Floats& data) {
+    return client_->FromHost(data, {static_cast<int64_t>(data.size())});
+  }
+  static Floats Data(const Tensor& tensor) {
+    absl::StatusOr<Floats> data = tensor.ToHost<float>();
+    EXPECT_TRUE(data.ok()) << data.status();
+    return data.ok() ? *data : Floats{};
+  }
+  int Runs() {
+    EXPECT_TRUE(client_->Wait().ok());
+    return daemon_.count(v1::Command::kRun);
+  }
+  int Programs() {
+    EXPECT_TRUE(client_->Wait().ok());
+    return daemon_.count(v1::Command::kRegisterProgram);
+  }
+
+  FakeDaemon daemon_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(ClientTest, ComputesWhenDataIsAskedFor) {
+  const Tensor y = Relu(Vector({-1, 2}) * 2.0 + 1.0);
+  EXPECT_FALSE(y.is_realized());
+  EXPECT_EQ(Runs(), 0);
+  EXPECT_EQ(Data(y), (Floats{0, 5}));
+  EXPECT_TRUE(y.is_realized());
+  EXPECT_EQ(Data(y), (Floats{0, 5}));
+  EXPECT_EQ(Runs(), 1);
+}
+
+TEST_F(ClientTest, TheSameComputationIsSentOnce) {
+  for (float i = 0; i < 4; ++i) {
+    EXPECT_EQ(Data((Vector({i, 1}) + 1.0) * Vector({2, 3})), (Floats{2 * i + 2, 6}));
+  }
+  EXPECT_EQ(Programs(), 1);
+  EXPECT_EQ(Runs(), 4);
+}
+
+TEST_F(ClientTest, RealizeComputesSeveralByOneProgram) {
+  const Tensor x = Vector({1, 2});
+  const Tensor y = Exp(x), z = Sum(y), w = y * x;
+  ASSERT_TRUE(Realize({{y, z, w}}).ok());
+  EXPECT_EQ(Runs(), 1);
+  EXPECT_TRUE(z.is_realized());
+}
+
+TEST_F(ClientTest, ErrorsStickAndNothingIsSent) {
+  const Tensor bad = Vector({1, 2}) + Vector({1, 2, 3});
+  EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument);
+  const Tensor worse = Relu(bad * 2.0);
+  EXPECT_EQ(worse.status(), bad.status());
+  EXPECT_EQ(worse.ToHost<float>().status(), bad.status());
+  EXPECT_EQ(Runs(), 0);
+}
+
+TEST_F(ClientTest, DataOfAnotherTypeIsRefused) {
+  EXPECT_EQ(Vector({1}).ToHost<int32_t>().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(client_->FromHost<float>({1, 2, 3}, {2}).ok());
+}
+
+TEST_F(ClientTest, AFailedRunReachesWhatDependsOnItWithTheFirstCause) {
+  daemon_.FailNextRun(absl::ResourceExhaustedError("no memory for you"));
+  const Tensor x = Vector({1}) + 1.0;
+  ASSERT_TRUE(x.Realize().ok());
+  const Tensor y = x * 2.0;
+  for (const absl::Status& status : {y.ToHost<float>().status(), y.Wait(), x.Wait()}) {
+    EXPECT_EQ(status, absl::ResourceExhaustedError("no memory for you"));
+  }
+  EXPECT_EQ(Data(Vector({1}) + 1.0), Floats{2});
+}
+
+TEST_F(ClientTest, AssignmentsReuseTheBuffer) {
+  const Tensor x = Vector({1, 2});
+  ASSERT_TRUE(x.Assign(x + 1.0).ok());
+  ASSERT_TRUE(x.Assign(x * 10.0).ok());
+  EXPECT_EQ(Data(x), (Floats{20, 30}));
+  EXPECT_EQ(Runs(), 1);
+  const v1::RunProgram run = daemon_.commands().back().run();
+  ASSERT_EQ(run.outputs_size(), 1);
+  EXPECT_EQ(run.outputs(0), run.inputs(0));
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+TEST_F(ClientTest, AVersionThatIsStillWantedIsCopiedAside) {
+  const Tensor x = Vector({1, 2});
+  const Tensor before = x * 10.0;
+  ASSERT_TRUE(x.Assign(x + 1.0).ok());
+  EXPECT_EQ(Data(x), (Floats{2, 3}));
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 1);
+  EXPECT_EQ(Data(before), (Floats{10, 20}));
+}
+
+TEST_F(ClientTest, AVersionThatTheSameRunReadsIsNotCopied) {
+  const Tensor x = Vector({1, 2});
+  const Tensor before = x * 10.0;
+  ASSERT_TRUE(x.Assign(x + 1.0).ok());
+  ASSERT_TRUE(Realize({{before, x}}).ok());
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+  EXPECT_EQ(Data(before), (Floats{10, 20}));
+}
+
+TEST_F(ClientTest, AssigningAnotherTypeIsRefused) {
+  const Tensor x = Vector({1, 2});
+  EXPECT_FALSE(x.Assign(Vector({1})).ok());
+  EXPECT_FALSE(x.Assign(Cast(x, DType::kFloat64)).ok());
+  EXPECT_EQ(Data(x), (Floats{1, 2}));
+}
+
+TEST_F(ClientTest, BuffersAreGivenUpWithTheirLastReader) {
+  ASSERT_TRUE(client_->Wait().ok());
+  const size_t before = daemon_.live_tensors();
+  {
+    Tensor x = Vector({1, 2});
+    const Tensor y = x + 1.0;
+    x = Vector({0});
+    EXPECT_EQ(Data(y), (Floats{2, 3}));  // the data of x was needed until here
+  }
+  ASSERT_TRUE(client_->Wait().ok());
+  EXPECT_EQ(daemon_.live_tensors(), before);
+}
+
+TEST_F(ClientTest, ParametersWithOneValueHaveGradientsOfTheirOwn) {
+  const Tensor a = client_->Ones({2}), b = client_->Ones({2});
+  ASSERT_TRUE(a.SetRequiresGrad(true).ok());
+  ASSERT_TRUE(b.SetRequiresGrad(true).ok());
+  ASSERT_TRUE(Sum(a * 2.0 + b * 3.0).Backward().ok());
+  EXPECT_EQ(Data(*a.grad()), (Floats{2, 2}));
+  EXPECT_EQ(Data(*b.grad()), (Floats{3, 3}));
+  EXPECT_FALSE(Vector({1}).SetRequiresGrad(true).ok() && Sum(Vector({1})).Backward().ok());
+}
+
+TEST_F(ClientTest, ParametersAreComputedOnceByAProgramOfTheirOwn) {
+  const Tensor a = client_->Full({2}, 3, DType::kFloat32);
+  ASSERT_TRUE(a.MakeLeaf().ok());
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(Data(a + Vector({1, 2})), (Floats{4, 5}));
+    EXPECT_EQ(Programs(), 2);
+  }
+}
+
+TEST_F(ClientTest, RandomNumbersDependOnTheSeedAndNotOnReading) {
+  auto draw = [this](bool read_between) {
+    EXPECT_TRUE(client_->ManualSeed(5).ok());
+    const Tensor a = client_->Rand({3});
+    if (read_between) Data(a);
+    const Tensor b = client_->Rand({3});
+    return std::pair(Data(a), Data(b));
+  };
+  const auto [a, b] = draw(true);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(draw(false), std::pair(a, b));
+}
+
+TEST_F(ClientTest, StepsWithRandomNumbersAreTheSameProgram) {
+  for (int i = 0; i < 4; ++i) Data(client_->Rand({3}));
+  EXPECT_EQ(Programs(), 1);
+}
+
+TEST_F(ClientTest, VariablesAreGivenAnewForEachRun) {
+  const Tensor n = client_->Variable("n", 0, 10);
+  const Tensor x = Vector({1, 2});
+  EXPECT_EQ((x * n).ToHost<float>().status().code(), absl::StatusCode::kFailedPrecondition);
+  for (float value : {3.0f, 7.0f}) {
+    client_->Bind("n", static_cast<int64_t>(value));
+    EXPECT_EQ(Data(x * n), (Floats{value, 2 * value}));
+  }
+  EXPECT_EQ(Programs(), 2);  // one of them before the variable had a value
+}
+
+TEST_F(ClientTest, TheGraphIsCompacted) {
+  const Tensor x = Vector({1});
+  Tensor y = x;
+  for (int i = 0; i < 100'000; ++i) y = x + static_cast<double>(i);
+  EXPECT_LT(client_->session()->graph_nodes(), 100'000u);
+  EXPECT_EQ(Data(y), Floats{100'000});
+}
+
+TEST_F(ClientTest, LongChainsEndWithoutRecursion) {
+  Tensor x = Vector({1});
+  for (int i = 0; i < 50'000; ++i) x = Contiguous(x + 1.0);
+  x = Vector({0});
+}
+
+TEST_F(ClientTest, ThreadsShareAClient) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      const auto start = static_cast<float>(t);
+      const Tensor x = Vector({start});
+      for (int i = 0; i < 50; ++i) {
+        ASSERT_TRUE(x.Assign(x + 1.0).ok());
+        if (i % 7 == 0) {
+          EXPECT_EQ(Data(x), Floats{start + static_cast<float>(i + 1)});
+        }
+      }
+      EXPECT_EQ(Data(x), Floats{start + 50});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ClientTest, TensorsOfTwoClientsDoNotMix) {
+  FakeDaemon other;
+  auto client = Client::Connect(other.address());
+  ASSERT_TRUE(client.ok());
+  const Tensor theirs = (*client)->FromHost<float>({1}, {1});
+  EXPECT_FALSE((Vector({1}) + theirs).ok());
+}
+
+TEST_F(ClientTest, KnowsItsDevices) {
+  EXPECT_EQ(client_->devices(), std::vector<std::string>{"CPU:0"});
+  EXPECT_EQ(client_->device(), "CPU:0");
+  const auto other = Client::Connect(daemon_.address(), {.device = "GPU:7"});
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tensord

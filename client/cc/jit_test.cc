@@ -1,0 +1,165 @@
+#include "client/cc/jit.h"
+
+#include <gtest/gtest.h>
+
+#include "client/cc/fake_daemon.h"
+#include "client/cc/ops.h"
+#include "core/base/status.h"
+
+namespace tensord {
+namespace {
+
+using Floats = std::vector<float>;
+using Tensors = std::vector<Tensor>;
+using Results = absl::StatusOr<Tensors>;
+
+class JitTest : public ::testing::Test {
+ protected:
+  JitTest() : client_(*Client::Connect(daemon_.address())) {}
+  ~JitTest() override {
+    EXPECT_TRUE(client_->Wait().ok());
+    EXPECT_EQ(daemon_.violations(), std::vector<std::string>{});
+  }
+
+  Tensor Vector(const Floats& data) {
+    return client_->FromHost(data, {static_cast<int64_t>(data.size())});
+  }
+  static Floats Data(const Tensor& tensor) { return tensor.ToHost<float>().value(); }
+
+  FakeDaemon daemon_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(JitTest, LaterCallsSendOnlyTheNamesOfTheirInputs) {
+  const Tensor weight = Vector({1, 2});
+  Jit step(*client_, "step", [&](Tensors in) -> Results {
+    return Tensors{Sum(Exp(in[0] * weight) / (in[0] + 2.0)), in[0] + 1.0};
+  });
+  ASSERT_TRUE(step({Vector({1, 2})}).ok());
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = Vector({0, static_cast<float>(i)});
+    ASSERT_TRUE(client_->Wait().ok());
+    const size_t commands = daemon_.commands().size();
+    const Results out = step({x});
+    ASSERT_TRUE(out.ok());
+    EXPECT_EQ(Data((*out)[1]), (Floats{1, static_cast<float>(i + 1)}));
+    EXPECT_EQ(daemon_.commands()[commands].verb_case(), v1::Command::kRun);
+    EXPECT_LT(daemon_.last_frame_bytes(), 200u);
+  }
+  EXPECT_EQ(step.captures(), 1);
+  EXPECT_EQ(daemon_.count(v1::Command::kRegisterProgram), 1);
+}
+
+TEST_F(JitTest, StateIsOverwrittenByEachCall) {
+  const Tensor count = Vector({0});
+  Jit step(*client_, "step", [&](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(count.Assign(count + in[0]));
+    return Tensors{count * 10.0};
+  });
+  for (float i = 1; i <= 3; ++i) {
+    const Results out = step({Vector({1})});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(Data((*out)[0]), Floats{10 * i});
+    EXPECT_EQ(Data(count), Floats{i});
+  }
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+TEST_F(JitTest, ReadersOfAnOlderVersionKeepIt) {
+  const Tensor count = Vector({1});
+  Jit step(*client_, "step", [&](Tensors) -> Results {
+    TD_RETURN_IF_ERROR(count.Assign(count + 1.0));
+    return Tensors{};
+  });
+  ASSERT_TRUE(step({}).ok());
+  const Tensor lazy = count * 10.0;
+  ASSERT_TRUE(step({}).ok());
+  ASSERT_TRUE(step({}).ok());
+  EXPECT_EQ(Data(lazy), Floats{20});
+  EXPECT_EQ(Data(count), Floats{4});
+  EXPECT_EQ(Data(count * 10.0), Floats{40});
+}
+
+TEST_F(JitTest, StepsBetweenAssignmentsAreRepeatedByEachCall) {
+  const Tensor count = Vector({1});
+  Jit step(*client_, "step", [&](Tensors) -> Results {
+    TD_RETURN_IF_ERROR(count.Assign(count + 1.0));
+    TD_RETURN_IF_ERROR(count.Assign(count * 2.0));
+    return Tensors{};
+  });
+  for (float expected : {4.0f, 10.0f, 22.0f}) {
+    ASSERT_TRUE(step({}).ok());
+    EXPECT_EQ(Data(count), Floats{expected});
+  }
+}
+
+TEST_F(JitTest, EachSignatureHasAProgram) {
+  Jit total(*client_, "total", [](Tensors in) -> Results { return Tensors{Sum(in[0])}; });
+  EXPECT_EQ(Data((*total({Vector({1, 2})}))[0]), Floats{3});
+  EXPECT_EQ(Data((*total({Vector({1, 2, 3})}))[0]), Floats{6});
+  EXPECT_EQ(Data((*total({Vector({3, 4})}))[0]), Floats{7});
+  EXPECT_EQ(total.captures(), 2);
+}
+
+TEST_F(JitTest, AsksForDataInsideAreRefusedAndLeaveStateAlone) {
+  const Tensor state = Vector({1});
+  Jit bad(*client_, "bad", [&](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(state.Assign(state + 1.0));
+    TD_RETURN_IF_ERROR(in[0].ToHost<float>().status());
+    return in;
+  });
+  const Results out = bad({Vector({1})});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Data(state), Floats{1});
+}
+
+TEST_F(JitTest, RandomNumbersAreDrawnAnew) {
+  Jit draw(*client_, "draw", [&](Tensors) -> Results { return Tensors{client_->Rand({2})}; });
+  ASSERT_TRUE(client_->ManualSeed(3).ok());
+  const Floats a = Data((*draw({}))[0]), b = Data((*draw({}))[0]);
+  EXPECT_NE(a, b);
+  ASSERT_TRUE(client_->ManualSeed(3).ok());
+  EXPECT_EQ(Data((*draw({}))[0]), a);
+  EXPECT_EQ(Data((*draw({}))[0]), b);
+  EXPECT_EQ(draw.captures(), 1);
+}
+
+TEST_F(JitTest, LazyTensorsFromOutsideAreComputedOnce) {
+  const Tensor table = Exp(Vector({0, 0}));
+  Jit use(*client_, "use", [&](Tensors in) -> Results { return Tensors{in[0] + table}; });
+  for (float i = 0; i < 3; ++i) {
+    EXPECT_EQ(Data((*use({Vector({i, i})}))[0]), (Floats{i + 1, i + 1}));
+  }
+  EXPECT_EQ(daemon_.count(v1::Command::kRegisterProgram), 2);
+}
+
+TEST_F(JitTest, AnArgumentMayBeTheStateItself) {
+  const Tensor state = Vector({1});
+  Jit step(*client_, "step", [&](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(state.Assign(state + in[0]));
+    return Tensors{in[0] * 2.0};
+  });
+  EXPECT_EQ(Data((*step({state}))[0]), Floats{2});
+  EXPECT_EQ(Data((*step({state}))[0]), Floats{4});
+  EXPECT_EQ(Data(state), Floats{4});
+}
+
+TEST_F(JitTest, GradientsMadeInsideStayInside) {
+  const Tensor weight = Vector({2});
+  ASSERT_TRUE(weight.SetRequiresGrad(true).ok());
+  Jit step(*client_, "step", [&](Tensors) -> Results {
+    weight.SetGrad(std::nullopt);
+    TD_RETURN_IF_ERROR(Sum(weight * weight).Backward());
+    TD_RETURN_IF_ERROR(weight.Assign(Detach(weight) - 0.25 * *weight.grad()));
+    return Tensors{};
+  });
+  ASSERT_TRUE(step({}).ok());
+  EXPECT_FALSE(weight.grad().has_value());
+  EXPECT_EQ(Data(weight), Floats{1});
+  ASSERT_TRUE(step({}).ok());
+  EXPECT_EQ(Data(weight), Floats{0.5});
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+}  // namespace
+}  // namespace tensord
