@@ -8,8 +8,9 @@
 
 namespace tensord {
 
-absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
-                                                          const Target& target) {
+namespace {
+
+absl::Status Lower(const Kernel& kernel, const Target& target, bool tiled, LinearKernel& result) {
   LoopNest nest;
   std::vector<const Node*> roots = {kernel.sink};
   roots.insert(roots.end(), kernel.loops.begin(), kernel.loops.end());
@@ -25,21 +26,31 @@ absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
   };
   nest.loops = take(kernel.loops.size());
 
-  auto result = std::make_unique<LinearKernel>();
-  LinearProgram& program = result->program;
-  program.name = kernel.name;
+  LinearProgram& program = result.program;
+  program.name = tiled ? kernel.name : kernel.name + "_untiled";
   program.params = take(kernel.params.size());
   program.variables = take(kernel.variables.size());
   program.written.resize(program.params.size());
   for (const Node* store : nest.sink->src) program.written[store->src[0]->slot()] = true;
 
-  NormalizeLoops(nest);
-  Tile(nest, target);
+  if (tiled) {
+    NormalizeLoops(nest);
+    Tile(nest, target);
+  }
   TD_RETURN_IF_ERROR(Linearize(nest, target, program));
-#ifndef NDEBUG
-  TD_RETURN_IF_ERROR(VerifyLinear(program.body), "codegen of kernel '{}'", kernel.name);
-#endif
-  result->graph = std::move(nest.graph);
+  result.graph = std::move(nest.graph);
+  return VerifyLinear(program.body);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
+                                                          const Target& target) {
+  auto result = std::make_unique<LinearKernel>();
+  if (Lower(kernel, target, true, *result).ok()) return result;
+  // A tiling that does not work out costs speed, not the program; the kernel's name tells.
+  result = std::make_unique<LinearKernel>();
+  TD_RETURN_IF_ERROR(Lower(kernel, target, false, *result), "codegen of kernel '{}'", kernel.name);
   return result;
 }
 

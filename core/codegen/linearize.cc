@@ -151,6 +151,15 @@ absl::Status Linearizer::Number() {
                              program_.name);
     }
   }
+  for (const auto& [node, ranges] : free_.all()) {
+    if (node->op == Op::kSink) continue;
+    const auto vectors = std::count_if(ranges.begin(), ranges.end(), [](const Node* range) {
+      return range->range_kind() == RangeKind::kVector;
+    });
+    if (vectors > 1) {
+      return InvalidArgument("kernel {}: a value has lanes along two loops", program_.name);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -214,9 +223,7 @@ void Linearizer::ForEachCopy(const std::vector<int>& slots, Copy copy, const Vis
 const Node* Linearizer::VectorRange(const Node* node) const {
   const Node* vector = nullptr;
   for (const Node* range : free_.Of(node)) {
-    if (range->range_kind() != RangeKind::kVector) continue;
-    TD_CHECK(vector == nullptr, "a value has lanes along two loops");
-    vector = range;
+    if (range->range_kind() == RangeKind::kVector) vector = range;
   }
   return vector;
 }

@@ -13,8 +13,8 @@
 
 namespace tensord {
 
-// Fills body, grid; the nodes are made in the nest's graph. InvalidArgument if the kernel has more
-// loops than the compiler handles.
+// Fills body and grid; the nodes are made in the nest's graph. InvalidArgument if the kernel is tiled
+// in a way that can't be put in order: in too many pieces, or with lanes along two loops at once.
 absl::Status Linearize(LoopNest& nest, const Target& target, LinearProgram& program);
 
 }  // namespace tensord

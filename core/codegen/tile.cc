@@ -73,7 +73,9 @@ class Tiler {
   bool TileDotProduct(int64_t lanes);
   int64_t TileRows(const std::vector<const Node*>& rows, int64_t target);
   void TileOther();
+  const Node* MostContiguous(absl::Span<const Node* const> ranges) const;
   void TileFolds();
+  std::vector<const Node*> TileFold(const Node* fold);
   void TileRests();
   void ChooseGrid();
 
@@ -394,81 +396,81 @@ bool Tiler::TileDotProduct(int64_t lanes) {
 }
 
 void Tiler::TileOther() {
-  const int64_t lanes = Lanes();
+  std::vector<const Node*> loops;
+  for (const Node* loop : nest_.loops) {
+    if (loop->range_size() >= kMinLanes) loops.push_back(loop);
+  }
+  if (const Node* best = MostContiguous(loops)) Vectorize(best, Lanes(), 1);
+  TileFolds();
+}
+
+// The range along which lanes gain most; null if they lose along all. Of equals the innermost, which
+// has the shorter way to the next vector.
+const Node* Tiler::MostContiguous(absl::Span<const Node* const> ranges) const {
   const Node* best = nullptr;
   double best_score = 0;
-  for (const Node* loop : nest_.loops) {
-    if (loop->range_size() < kMinLanes) continue;
-    const double score = Contiguity(loop);
-    // Equal scores: the inner loop, which has the shorter way to the next vector.
-    if (score > best_score * 0.999 && score > 0) {
-      best_score = std::max(score, best_score);
-      best = loop;
+  for (const Node* range : ranges) {
+    const double score = Contiguity(range);
+    if (score > 0 && score >= best_score) {
+      best_score = score;
+      best = range;
     }
   }
-  if (best != nullptr) Vectorize(best, lanes, 1);
-  TileFolds();
+  return best;
 }
 
 // Reductions: lanes along one of their ranges unless they have lanes already, and several terms at
 // a time.
 void Tiler::TileFolds() {
-  absl::flat_hash_set<const Node*> done;
-  for (bool again = true; again;) {
-    again = false;
+  absl::flat_hash_set<const Node*> done;  // ranges of Folds that were looked at
+  const auto next = [&]() -> const Node* {
     for (const Node* node : TopologicalOrder({nest_.sink})) {
-      if (node->op != Op::kFold || done.contains(node->src[1])) continue;
-      const auto ranges = node->src.subspan(1);
-      bool has_lanes = false;
-      for (const Node* range : free_->Of(node->src[0])) {
-        has_lanes |= range->range_kind() == RangeKind::kVector;
-      }
-      const bool nested = (node->src[0]->below_ops & OpBit(Op::kFold)) != 0 &&
-                          std::any_of(ranges.begin(), ranges.end(), [&](const Node* range) {
-                            for (const Node* below : TopologicalOrder({node->src[0]})) {
-                              if (below->op == Op::kFold && free_->Depends(below, range)) return true;
-                            }
-                            return false;
-                          });
-      for (const Node* range : ranges) done.insert(range);
-      if (nested) continue;
-      const Node* best = nullptr;
-      double best_score = 0;
-      for (const Node* range : ranges) {
-        if (range->range_kind() != RangeKind::kReduce || range->range_size() < 2) continue;
-        const double score = has_lanes ? 0 : Contiguity(range);
-        if (score > best_score && range->range_size() >= kMinLanes) {
-          best_score = score;
-          best = range;
-        }
-      }
-      if (best != nullptr) {
-        const int64_t size = std::min(Lanes(), PowerOfTwoBelow(best->range_size()));
-        best = PeelTo(best, size);
-        const int64_t blocks = best->range_size() / size;
-        const int64_t unroll = LargestDivisor(blocks, kReduceUnroll);
-        for (const Node* part : Split(best, {{blocks / unroll, RangeKind::kReduce},
-                                             {unroll, RangeKind::kUnroll},
-                                             {size, RangeKind::kVector}})) {
-          done.insert(part);
-        }
-        again = true;
-        break;
-      }
-      const Node* inner = ranges.back();
-      const int64_t unroll = inner->range_kind() == RangeKind::kReduce
-                                 ? LargestDivisor(inner->range_size(), kReduceUnroll)
-                                 : 1;
-      if (unroll > 1) {
-        for (const Node* part : Split(inner, {{inner->range_size() / unroll, RangeKind::kReduce},
-                                              {unroll, RangeKind::kUnroll}})) {
-          done.insert(part);
-        }
-        again = true;
-        break;
-      }
+      if (node->op == Op::kFold && !done.contains(node->src[1])) return node;
+    }
+    return nullptr;
+  };
+  while (const Node* fold = next()) {
+    done.insert(fold->src.begin() + 1, fold->src.end());
+    for (const Node* part : TileFold(fold)) done.insert(part);
+  }
+}
+
+// Returns the ranges that took the place of others.
+std::vector<const Node*> Tiler::TileFold(const Node* fold) {
+  const auto ranges = fold->src.subspan(1);
+  for (const Node* below : TopologicalOrder({fold->src[0]})) {
+    // The loop of another reduction inside is the one to tile.
+    if (below->op == Op::kFold && std::any_of(ranges.begin(), ranges.end(), [&](const Node* range) {
+          return free_->Depends(below, range);
+        })) {
+      return {};
     }
   }
+  const std::vector<const Node*>& free = free_->Of(fold->src[0]);
+  const bool has_lanes = std::any_of(free.begin(), free.end(), [](const Node* range) {
+    return range->range_kind() == RangeKind::kVector;
+  });
+  std::vector<const Node*> wide;
+  for (const Node* range : ranges) {
+    if (range->range_kind() == RangeKind::kReduce && range->range_size() >= kMinLanes) {
+      wide.push_back(range);
+    }
+  }
+  const Node* range = has_lanes ? nullptr : MostContiguous(wide);
+  int64_t lanes = 1;
+  if (range != nullptr) {
+    lanes = std::min(Lanes(), PowerOfTwoBelow(range->range_size()));
+    range = PeelTo(range, lanes);
+  } else if (ranges.back()->range_kind() == RangeKind::kReduce) {
+    range = ranges.back();
+  } else {
+    return {};
+  }
+  const int64_t blocks = range->range_size() / lanes;
+  const int64_t unroll = LargestDivisor(blocks, kReduceUnroll);
+  return Split(range, {{blocks / unroll, RangeKind::kReduce},
+                       {unroll, RangeKind::kUnroll},
+                       {lanes, RangeKind::kVector}});
 }
 
 // What was peeled off is short: lanes as far as they go.
@@ -478,10 +480,7 @@ void Tiler::TileRests() {
     rests_.pop_back();
     bool alive = false, vectors_around = false;
     for (const auto& [node, ranges] : free_->all()) {
-      if (!std::binary_search(ranges.begin(), ranges.end(), rest,
-                              [](const Node* a, const Node* b) { return a->id < b->id; })) {
-        continue;
-      }
+      if (node->op == Op::kSink || !free_->Depends(node, rest)) continue;
       alive = true;
       for (const Node* range : ranges) {
         vectors_around |= range->range_kind() == RangeKind::kVector;

@@ -97,6 +97,50 @@ TEST(Plan, NoOutputsAndNoElements) {
   Return(empty, {Exp(x), Sum(x, {0}), x, Permute(x, {1, 0})});
 }
 
+// Recursion in the compiler must not be as deep as a client's graph.
+TEST(Plan, LongChains) {
+  Case sums;
+  Expr x = Input(sums, DType::kFloat32, {3});
+  const Expr step = Input(sums, DType::kFloat32, {3});
+  for (int i = 0; i < 20000; ++i) x = i % 2 == 0 ? x + step : Sin(x);
+  Return(sums, {x});
+  Case views;
+  Expr y = Input(views, DType::kInt32, {3, 4});
+  for (int i = 0; i < 3000; ++i) y = Flip(Permute(Reshape(y, {6, 2}), {1, 0}), {0});
+  Return(views, {y});
+  Case kernels;
+  Expr z = Input(kernels, DType::kFloat32, {4, 4});
+  for (int i = 0; i < 300; ++i) z = MatMul(z, z) * 0.1;
+  Return(kernels, {z});
+}
+
+TEST(Plan, ManyInputsAndOutputs) {
+  Case test;
+  std::vector<Expr> inputs, outputs;
+  for (int i = 0; i < 150; ++i) inputs.push_back(Input(test, DType::kFloat32, {5}));
+  outputs.push_back(Cat(inputs, 0));
+  Expr sum = inputs[0];
+  for (const Expr& input : inputs) {
+    sum = sum + input;
+    outputs.push_back(Neg(input));
+  }
+  outputs.push_back(sum);
+  Return(test, outputs);
+}
+
+TEST(Plan, ManyAxes) {
+  Case test;
+  const Expr x = Input(test, DType::kFloat32, {6});
+  std::vector<int64_t> dims(80, 1);
+  dims[3] = 2;
+  dims[77] = 3;
+  const Expr y = Reshape(x, dims);
+  std::vector<int64_t> twos(12, 2);
+  const Expr z = Input(test, DType::kFloat32, twos);
+  Return(test, {y, Sum(y, {77}), Flip(z, {1, 5, 11}), Sum(z, {0, 2, 4, 6, 8, 10}),
+                Permute(z, {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0})});
+}
+
 TEST(Variables, OfEveryIntegerType) {
   using enum DType;
   for (const DType dtype : {kInt8, kUint8, kInt16, kUint16, kInt32, kUint32, kInt64, kUint64}) {
