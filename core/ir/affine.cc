@@ -190,14 +190,22 @@ Quotient DivMod(Graph& graph, const Affine& x, int64_t c) {
   return result;
 }
 
+// Whether `div` is y // c: as it stands, or as z // (d c) where y is z // d.
+bool IsQuotient(const Node* div, const Node* y, int64_t c) {
+  if (!IsAtomOf(div, Op::kFloorDiv)) return false;
+  const int64_t divisor = div->src[1]->Int();
+  if (div->src[0] == y) return divisor == c;
+  return IsAtomOf(y, Op::kFloorDiv) && div->src[0] == y->src[0] &&
+         absl::int128(divisor) == absl::int128(y->src[1]->Int()) * c;
+}
+
 // a * (y % c) + (a c) * (y // c) = a * y.
 bool Recombine(Affine& affine) {
   for (const Affine::Term& mod : affine.terms) {
     if (!IsAtomOf(mod.atom, Op::kFloorMod)) continue;
     const int64_t c = mod.atom->src[1]->Int();
     for (const Affine::Term& div : affine.terms) {
-      if (!IsAtomOf(div.atom, Op::kFloorDiv) || div.atom->src[0] != mod.atom->src[0] ||
-          div.atom->src[1]->Int() != c ||
+      if (c <= 0 || !IsQuotient(div.atom, mod.atom->src[0], c) ||
           absl::int128(mod.coefficient) * c != absl::int128(div.coefficient)) {
         continue;
       }

@@ -69,13 +69,13 @@ std::vector<const Node*> SplitBigContractions(Graph& graph, absl::Span<const Nod
     split.insert(split.begin() + choice.axis, choice.parts);
     std::vector<int64_t> axes = {static_cast<int64_t>(ReduceKind::kAdd)};
     for (int64_t axis : node->reduce_axes()) axes.push_back(axis + 1);
-    const Node* partial = graph.Make(Op::kReduce, {{graph.Make(Op::kReshape, {{product}}, split)}},
-                                     axes);
+    const Node* reshaped = graph.Make({.op = Op::kReshape, .src = {product}, .ints = split});
+    const Node* partial = graph.Make({.op = Op::kReduce, .src = {reshaped}, .ints = axes});
     const Node* stored = graph.Make(Op::kContiguous, {partial});
     std::vector<int64_t> whole(node->shape.begin(), node->shape.end());
     const Node* total =
         graph.Make(Op::kReduce, {stored}, {static_cast<int64_t>(ReduceKind::kAdd), choice.axis});
-    map[node] = {graph.Make(Op::kReshape, {{total}}, whole)};
+    map[node] = {graph.Make({.op = Op::kReshape, .src = {total}, .ints = whole})};
   }
   if (map.empty()) return {roots.begin(), roots.end()};
   return Substitute(graph, roots, map);

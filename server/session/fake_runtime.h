@@ -142,6 +142,11 @@ class FakeDevice final : public Device, private Allocator {
     const auto queued = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return work_.size() >= runs; };
     mu_.Await(absl::Condition(&queued));
   }
+  void AwaitTrims(int trims) {
+    absl::MutexLock lock(&mu_);
+    const auto trimmed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return trims_ >= trims; };
+    mu_.Await(absl::Condition(&trimmed));
+  }
   void AwaitInUse(uint64_t bytes) {
     absl::MutexLock lock(&mu_);
     const auto same = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return in_use_ == bytes; };
@@ -178,7 +183,10 @@ class FakeDevice final : public Device, private Allocator {
     }
     return std::make_shared<Memory>(*this, bytes);
   }
-  void Trim() override {}
+  void Trim() override {
+    absl::MutexLock lock(&mu_);
+    ++trims_;
+  }
   MemoryStats stats() const override {
     absl::MutexLock lock(&mu_);
     return {.capacity_bytes = capacity_,
@@ -196,6 +204,7 @@ class FakeDevice final : public Device, private Allocator {
   bool held_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t capacity_ ABSL_GUARDED_BY(mu_) = uint64_t{1} << 30;
   uint64_t in_use_ ABSL_GUARDED_BY(mu_) = 0;
+  int trims_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<std::pair<uint64_t, std::function<void()>>> work_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -66,6 +66,7 @@ void SessionRegistry::Close(Session& session) {
   session.End();
   std::shared_ptr<Session> dying;  // without the lock
   const v1::CountersReply counters = session.Counters();
+  bool last;
   {
     absl::MutexLock lock(&mu_);
     const auto found = sessions_.find(session.identity().token);
@@ -73,6 +74,14 @@ void SessionRegistry::Close(Session& session) {
     dying = std::move(found->second);
     sessions_.erase(found);
     ended_runs_ += counters.programs_run();
+    last = sessions_.empty();
+  }
+  dying = nullptr;
+  // Nobody is here: memory that devices keep for reuse goes back to the system.
+  if (last) {
+    engine_.work_pool.Schedule([&runtime = engine_.runtime] {
+      for (Device* device : runtime.devices()) device->allocator().Trim();
+    });
   }
   Log("session").info("ended id={} age={} runs={} bytes_up={} bytes_down={}", session.identity().id,
                       absl::FormatDuration(absl::Now() - session.opened()), counters.programs_run(),

@@ -38,14 +38,22 @@ absl::StatusOr<double> OwnMicroseconds(const Program& program, int repeat) {
     TD_ASSIGN_OR_RETURN(loaded.emplace_back(), device.Load(compiled.binary, compiled.entry));
     grids.push_back(compiled.grid);
   }
+  TD_ASSIGN_OR_RETURN(const auto scratch, device.allocator().Allocate(schedule.scratch_bytes));
   std::vector<std::shared_ptr<DeviceMemory>> memory;
-  for (const Schedule::Buffer& buffer : schedule.buffers) {
+  const auto address = [&](int index) -> absl::StatusOr<void*> {
+    const Schedule::Buffer& buffer = schedule.buffers[index];
+    if (buffer.kind == Schedule::Kind::kTemporary) {
+      return static_cast<std::byte*>(scratch->address()) + buffer.offset;
+    }
     TD_ASSIGN_OR_RETURN(memory.emplace_back(), device.allocator().Allocate(buffer.bytes()));
-  }
+    return memory.back()->address();
+  };
   std::vector<std::vector<void*>> arguments;
   for (const Schedule::Step& step : schedule.steps) {
     std::vector<void*>& addresses = arguments.emplace_back();
-    for (int buffer : step.buffers) addresses.push_back(memory[buffer]->address());
+    for (int buffer : step.buffers) {
+      TD_ASSIGN_OR_RETURN(addresses.emplace_back(), address(buffer));
+    }
   }
   double best = 1e30;
   for (int i = 0; i < repeat; ++i) {
