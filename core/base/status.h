@@ -23,10 +23,10 @@ absl::Status MakeStatus(absl::StatusCode code, fmt::format_string<Args...> forma
   return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-#define TD_DEFINE_STATUS(Name, Code)                                               \
-  template <typename... Args>                                                      \
-  absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {          \
-    return absl::Status(Code, fmt::format(format, std::forward<Args>(args)...));   \
+#define TD_DEFINE_STATUS(Name, Code)                                             \
+  template <typename... Args>                                                    \
+  absl::Status Name(fmt::format_string<Args...> format, Args&&... args) {        \
+    return absl::Status(Code, fmt::format(format, std::forward<Args>(args)...)); \
   }
 TD_DEFINE_STATUS(InvalidArgument, absl::StatusCode::kInvalidArgument)
 TD_DEFINE_STATUS(NotFound, absl::StatusCode::kNotFound)
@@ -58,16 +58,16 @@ absl::Status Annotate(const absl::Status& status, fmt::format_string<Args...> fo
 #define TD_CONCAT_INNER(a, b) a##b
 #define TD_CONCAT(a, b) TD_CONCAT_INNER(a, b)
 
-#define TD_RETURN_IF_ERROR(expression, ...)                                \
-  do {                                                                     \
+#define TD_RETURN_IF_ERROR(expression, ...)                                  \
+  do {                                                                       \
     if (absl::Status td_status = (expression); !td_status.ok()) [[unlikely]] \
-      return ::tensord::Annotate(td_status __VA_OPT__(, ) __VA_ARGS__);    \
+      return ::tensord::Annotate(td_status __VA_OPT__(, ) __VA_ARGS__);      \
   } while (false)
 
 #define TD_ASSIGN_OR_RETURN(declaration, expression, ...) \
   TD_ASSIGN_OR_RETURN_IMPL(TD_CONCAT(td_statusor_, __LINE__), declaration, expression, __VA_ARGS__)
-#define TD_ASSIGN_OR_RETURN_IMPL(statusor, declaration, expression, ...)               \
-  auto statusor = (expression);                                                        \
-  if (!statusor.ok()) [[unlikely]]                                                     \
-    return ::tensord::Annotate(statusor.status() __VA_OPT__(, ) __VA_ARGS__);          \
+#define TD_ASSIGN_OR_RETURN_IMPL(statusor, declaration, expression, ...)      \
+  auto statusor = (expression);                                               \
+  if (!statusor.ok()) [[unlikely]]                                            \
+    return ::tensord::Annotate(statusor.status() __VA_OPT__(, ) __VA_ARGS__); \
   declaration = *std::move(statusor)

@@ -28,7 +28,8 @@ Kernel FromText(std::string_view text) {
   kernel.name = "test";
   kernel.sink = (*roots)[0];
   for (const Node* node : TopologicalOrder({kernel.sink})) {
-    if (node->op == Op::kRange && node->range_kind() == RangeKind::kLoop) kernel.loops.push_back(node);
+    if (node->op == Op::kRange && node->range_kind() == RangeKind::kLoop)
+      kernel.loops.push_back(node);
     if (node->op != Op::kParam) continue;
     const size_t slot = static_cast<size_t>(node->slot());
     if (kernel.params.size() <= slot) kernel.params.resize(slot + 1);

@@ -65,9 +65,9 @@ class Linearizer {
       : nest_(nest), graph_(nest.graph), target_(target), program_(program), free_(nest.sink) {}
 
   absl::Status Run() {
+    GroupFolds();
     TD_RETURN_IF_ERROR(Number());
     MakeLoops();
-    GroupFolds();
     // A store inside a reduction's loop is made with that loop.
     std::vector<const Node*> stores;
     for (const Node* store : nest_.sink->src) {
@@ -129,6 +129,7 @@ class Linearizer {
   absl::flat_hash_map<const Node*, Region*> region_of_range_, region_of_;
   absl::flat_hash_map<const Node*, int> slot_of_;  // unrolled and vector ranges
   std::vector<const Node*> slots_;
+  absl::flat_hash_set<const Node*> moves_vectors_;  // unrolled ranges in the index of vector loads
   absl::flat_hash_map<std::pair<const Node*, Copy>, const Node*> values_;
   absl::flat_hash_map<const Node*, std::vector<int>> slots_of_;  // by node: those it depends on
   // Folds with the same ranges run in one loop; keyed by their first range.
@@ -152,6 +153,11 @@ absl::Status Linearizer::Number() {
     }
   }
   for (const auto& [node, ranges] : free_.all()) {
+    if (node->op == Op::kLoad && VectorRange(node) != nullptr && HasFoldRange(node)) {
+      for (const Node* range : ranges) {
+        if (range->range_kind() == RangeKind::kUnroll) moves_vectors_.insert(range);
+      }
+    }
     if (node->op == Op::kSink) continue;
     const auto vectors = std::count_if(ranges.begin(), ranges.end(), [](const Node* range) {
       return range->range_kind() == RangeKind::kVector;
@@ -200,11 +206,16 @@ Region* Linearizer::RegionOf(const Node* linear) const {
   return found == regions.end() ? root_ : found->second;
 }
 
+// The unrolled ranges that a node depends on. Those that a reduction's vector loads move with come
+// last, so that copies that share a scalar, which takes a register in all lanes, follow each other:
+// a register tile of rows * vectors then has one row's scalar alive at a time.
 std::vector<int> Linearizer::FreeSlots(const Node* node) const {
-  std::vector<int> slots;
+  std::vector<int> slots, of_vectors;
   for (const Node* range : free_.Of(node)) {
-    if (range->range_kind() == RangeKind::kUnroll) slots.push_back(slot_of_.at(range));
+    if (range->range_kind() != RangeKind::kUnroll) continue;
+    (moves_vectors_.contains(range) ? of_vectors : slots).push_back(slot_of_.at(range));
   }
+  slots.insert(slots.end(), of_vectors.begin(), of_vectors.end());
   return slots;
 }
 
@@ -266,8 +277,7 @@ const Node* Linearizer::EmitOp(Op op, std::vector<const Node*> src, std::vector<
 const Node* Linearizer::Widen(const Node* value, int lanes) {
   if (value->lanes == lanes) return value;
   TD_CHECK(value->lanes == 1, "lanes differ");
-  return Emit(
-      {.op = Op::kBroadcast, .src = {value}, .lanes = static_cast<uint16_t>(lanes)});
+  return Emit({.op = Op::kBroadcast, .src = {value}, .lanes = static_cast<uint16_t>(lanes)});
 }
 
 const Node* Linearizer::Value(const Node* node, Copy copy) {
@@ -428,8 +438,8 @@ const Node* Linearizer::FoldBody(const Node* fold, const std::vector<Copy>& term
                                  const Node* accumulator, Region* inner) {
   const ReduceKind kind = fold->reduce_kind();
   const Node* body = fold->src[0];
-  const bool multiply_add = kind == ReduceKind::kAdd && body->op == Op::kMul &&
-                            IsFloat(body->dtype) && target_.has_fma;
+  const bool multiply_add =
+      kind == ReduceKind::kAdd && body->op == Op::kMul && IsFloat(body->dtype) && target_.has_fma;
   if (multiply_add && accumulator != nullptr) {
     const Node* sum = Read(accumulator, inner);
     for (Copy copy : terms) {
@@ -509,17 +519,16 @@ void Linearizer::Fold(const Node* fold) {
     const Node* vector = own_vector != nullptr ? own_vector : outer_vector;
     const int lanes = vector == nullptr ? 1 : static_cast<int>(vector->range_size());
     const Scalar identity = ReduceIdentity(member->reduce_kind(), member->dtype);
-    const Node* start = graph_.Intern(
-        {.op = Op::kConst, .ints = {identity.attribute()}, .dtype = member->dtype});
+    const Node* start =
+        graph_.Intern({.op = Op::kConst, .ints = {identity.attribute()}, .dtype = member->dtype});
     ForEachCopy(FreeSlots(member), Copy(), [&](Copy copy) {
       std::vector<Copy> terms;
       ForEachCopy(own_slots, copy, [&](Copy term) { terms.push_back(term); });
       const Node* accumulator = nullptr;
       if (inner != outer || own_vector != nullptr) {
-        accumulator = Emit({.op = Op::kAccumulator,
-                            .src = {Widen(start, lanes)},
-                            .ints = {next_accumulator_++}},
-                           outer);
+        accumulator = Emit(
+            {.op = Op::kAccumulator, .src = {Widen(start, lanes)}, .ints = {next_accumulator_++}},
+            outer);
       }
       const Node* total = FoldBody(member, terms, lanes, accumulator, inner);
       if (accumulator == nullptr) {
@@ -552,8 +561,7 @@ void Linearizer::Fold(const Node* fold) {
   for (const Pending& done : pending) {
     const Node* total = Read(done.accumulator, outer);
     if (own_vector != nullptr) {
-      total = EmitOp(Op::kHorizontal, {total},
-                     {static_cast<int64_t>(done.member->reduce_kind())});
+      total = EmitOp(Op::kHorizontal, {total}, {static_cast<int64_t>(done.member->reduce_kind())});
     }
     values_[{done.member, done.copy}] = total;
   }

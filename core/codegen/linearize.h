@@ -1,8 +1,8 @@
 // Linearization: a tiled kernel graph becomes an ordered list of instructions.
 //
-// Loops nest as the Ranges that a node depends on say: each node stands in the innermost loop that it
-// needs, so what does not change inside a loop is computed outside. Unroll Ranges replicate nodes,
-// the vector Range of a node becomes its lanes, Folds become accumulators around loops.
+// Loops nest as the Ranges that a node depends on say: each node stands in the innermost loop that
+// it needs, so what does not change inside a loop is computed outside. Unroll Ranges replicate
+// nodes, the vector Range of a node becomes its lanes, Folds become accumulators around loops.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,8 +13,9 @@
 
 namespace tensord {
 
-// Fills body and grid; the nodes are made in the nest's graph. InvalidArgument if the kernel is tiled
-// in a way that can't be put in order: in too many pieces, or with lanes along two loops at once.
+// Fills body and grid; the nodes are made in the nest's graph. InvalidArgument if the kernel is
+// tiled in a way that can't be put in order: in too many pieces, or with lanes along two loops at
+// once.
 absl::Status Linearize(LoopNest& nest, const Target& target, LinearProgram& program);
 
 }  // namespace tensord

@@ -29,16 +29,15 @@ void Apply(LoopNest& nest, const ReplacementMap& map) {
   nest.loops = std::move(loops);
 }
 
-// Loops that a store inside a reduction's loop needs. The reduction needs them whole as well, but may
-// depend on a part of a split one only.
+// Loops that a store inside a reduction's loop needs. The reduction needs them whole as well, but
+// may depend on a part of a split one only.
 absl::flat_hash_set<const Node*> LoopsOfInnerStores(const LoopNest& nest) {
   absl::flat_hash_set<const Node*> loops;
   const FreeRanges free(nest.sink);
   for (const Node* store : nest.sink->src) {
     const std::vector<const Node*>& ranges = free.Of(store);
-    if (std::any_of(ranges.begin(), ranges.end(), [](const Node* range) {
-          return range->range_kind() == RangeKind::kReduce;
-        })) {
+    if (std::any_of(ranges.begin(), ranges.end(),
+                    [](const Node* range) { return range->range_kind() == RangeKind::kReduce; })) {
       loops.insert(ranges.begin(), ranges.end());
     }
   }
@@ -67,8 +66,8 @@ bool SplitOne(LoopNest& nest, RangeNumbers& numbers) {
   Graph& graph = nest.graph;
   const Node* high = numbers.Make(graph, range->range_size() / divisor, range->range_kind());
   const Node* low = numbers.Make(graph, divisor, range->range_kind());
-  const Node* value = graph.Make(
-      Op::kAdd, {graph.Make(Op::kMul, {high, graph.Index(divisor)}), low});
+  const Node* value =
+      graph.Make(Op::kAdd, {graph.Make(Op::kMul, {high, graph.Index(divisor)}), low});
   Apply(nest, {{range, {value, {high, low}}}});
   return true;
 }
@@ -102,8 +101,8 @@ bool MergeOne(LoopNest& nest, RangeNumbers& numbers, absl::Span<const Node* cons
     if (!CanMerge(indices, outer, inner)) continue;
     Graph& graph = nest.graph;
     const Node* size = graph.Index(inner->range_size());
-    const Node* merged = numbers.Make(graph, outer->range_size() * inner->range_size(),
-                                      outer->range_kind());
+    const Node* merged =
+        numbers.Make(graph, outer->range_size() * inner->range_size(), outer->range_kind());
     Apply(nest, {{outer, {graph.Make(Op::kFloorDiv, {merged, size}), {merged}}},
                  {inner, {graph.Make(Op::kFloorMod, {merged, size}), {}}}});
     return true;

@@ -15,9 +15,9 @@ void RenewInnerFolds(LoopNest& nest, RangeNumbers& numbers, const FreeRanges& fr
   for (auto place = order.rbegin(); place != order.rend(); ++place) {
     const Node* node = *place;
     const std::vector<const Node*>& around = free.Of(node);
-    if (node->op != Op::kFold ||
-        std::none_of(around.begin(), around.end(),
-                     [&](const Node* range) { return map.contains(range); })) {
+    if (node->op != Op::kFold || std::none_of(around.begin(), around.end(), [&](const Node* range) {
+          return map.contains(range);
+        })) {
       continue;
     }
     for (const Node* inner : node->src.subspan(1)) {

@@ -37,13 +37,12 @@ int64_t PowerOfTwoBelow(int64_t size) {
 struct MemoryAccess {
   const Node* node;  // Load or Store
   Affine index;
-  double times;      // evaluations
+  double times;  // evaluations
 };
 
 class Tiler {
  public:
-  Tiler(LoopNest& nest, const Target& target)
-      : nest_(nest), target_(target), numbers_(nest.sink) {}
+  Tiler(LoopNest& nest, const Target& target) : nest_(nest), target_(target), numbers_(nest.sink) {}
 
   void Run() {
     Analyze();
@@ -258,8 +257,7 @@ int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
     for (int64_t candidate = limit; candidate * 3 >= limit * 2; --candidate) {
       if (row->range_size() % candidate < row->range_size() % size) size = candidate;
     }
-    const Peeled peeled =
-        Peel(nest_, numbers_, row, row->range_size() / size * size);
+    const Peeled peeled = Peel(nest_, numbers_, row, row->range_size() / size * size);
     Split(peeled.rest, {{peeled.rest->range_size(), RangeKind::kUnroll}});
     unroll(peeled.main, size);
     break;
@@ -267,7 +265,8 @@ int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
   return tile;
 }
 
-// Orders the loops of a reduction so that `factor` is read as it lies in memory: far strides outside.
+// Orders the loops of a reduction so that `factor` is read as it lies in memory: far strides
+// outside.
 void Tiler::StreamFactor(const Node* fold, const Node* factor) {
   absl::flat_hash_set<const Node*> below;
   for (const Node* node : TopologicalOrder({factor})) below.insert(node);
@@ -280,9 +279,8 @@ void Tiler::StreamFactor(const Node* fold, const Node* factor) {
     }
   }
   std::vector<const Node*> ranges(fold->src.begin() + 1, fold->src.end());
-  std::stable_sort(ranges.begin(), ranges.end(), [&](const Node* a, const Node* b) {
-    return stride[a] > stride[b];
-  });
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [&](const Node* a, const Node* b) { return stride[a] > stride[b]; });
   ReplacementMap reordered;
   for (const Node* node : TopologicalOrder({nest_.sink})) {
     if (node->op != Op::kFold || node->src.subspan(1) != fold->src.subspan(1)) continue;
@@ -404,8 +402,8 @@ void Tiler::TileOther() {
   TileFolds();
 }
 
-// The range along which lanes gain most; null if they lose along all. Of equals the innermost, which
-// has the shorter way to the next vector.
+// The range along which lanes gain most; null if they lose along all. Of equals the innermost,
+// which has the shorter way to the next vector.
 const Node* Tiler::MostContiguous(absl::Span<const Node* const> ranges) const {
   const Node* best = nullptr;
   double best_score = 0;
@@ -505,7 +503,8 @@ void Tiler::ChooseGrid() {
         std::all_of(nest_.sink->src.begin(), nest_.sink->src.end(),
                     [&](const Node* store) { return free_->Depends(store, loop); });
     if (!everywhere) continue;
-    if (best == nullptr || (best->range_size() < wanted && loop->range_size() > best->range_size())) {
+    if (best == nullptr ||
+        (best->range_size() < wanted && loop->range_size() > best->range_size())) {
       best = loop;
     }
   }

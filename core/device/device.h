@@ -53,12 +53,28 @@ struct KernelArgs {
   std::vector<int64_t> variables;  // in the kernel's order
 };
 
-struct WaitCommand { Signal* signal; uint64_t value; };
-struct SignalCommand { Signal* signal; uint64_t value; };
-struct TimestampCommand { Signal* signal; };
+struct WaitCommand {
+  Signal* signal;
+  uint64_t value;
+};
+struct SignalCommand {
+  Signal* signal;
+  uint64_t value;
+};
+struct TimestampCommand {
+  Signal* signal;
+};
 struct BarrierCommand {};
-struct ExecCommand { const LoadedKernel* kernel; const KernelArgs* args; int64_t grid; };
-struct CopyCommand { void* dst; const void* src; size_t bytes; };
+struct ExecCommand {
+  const LoadedKernel* kernel;
+  const KernelArgs* args;
+  int64_t grid;
+};
+struct CopyCommand {
+  void* dst;
+  const void* src;
+  size_t bytes;
+};
 using Command = std::variant<WaitCommand, SignalCommand, TimestampCommand, BarrierCommand,
                              ExecCommand, CopyCommand>;
 
@@ -96,8 +112,8 @@ class Timeline {
  public:
   virtual ~Timeline() = default;
   virtual tensord::Signal* signal() = 0;
-  // The next value; whoever reserves it must submit a list that waits for value-1 and signals value,
-  // in the order of the values (hold one lock over Reserve and Submit).
+  // The next value; whoever reserves it must submit a list that waits for value-1 and signals
+  // value, in the order of the values (hold one lock over Reserve and Submit).
   virtual uint64_t Reserve() = 0;
   virtual uint64_t last_reserved() const = 0;
   virtual bool Reached(uint64_t value) const = 0;
@@ -109,11 +125,11 @@ class Timeline {
 };
 
 struct MemoryStats {
-  uint64_t capacity_bytes;   // limit of the device
-  uint64_t in_use_bytes;     // handed out
-  uint64_t cached_bytes;     // free, kept for reuse
+  uint64_t capacity_bytes;  // limit of the device
+  uint64_t in_use_bytes;    // handed out
+  uint64_t cached_bytes;    // free, kept for reuse
   uint64_t peak_in_use_bytes;
-  uint64_t allocations;      // since start
+  uint64_t allocations;  // since start
 };
 
 // A piece of device memory; gives itself back when it dies. The owner keeps it alive until the
@@ -121,8 +137,8 @@ struct MemoryStats {
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
-  virtual void* address() const = 0;      // what kernels get
-  virtual size_t size() const = 0;        // bytes, as asked for
+  virtual void* address() const = 0;       // what kernels get
+  virtual size_t size() const = 0;         // bytes, as asked for
   virtual void* host_address() const = 0;  // the same memory seen by the host; null if it can't
   virtual Device& device() const = 0;
 };

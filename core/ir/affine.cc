@@ -65,8 +65,7 @@ bool SingleAtom(Graph& graph, const Affine& x, int64_t c, Quotient& result) {
     // Keep the modulo as an atom of its own unless the quotient is a constant: it bounds better.
     if (!result.div.IsConstant()) {
       result.mod = Affine{};
-      result.mod.AddTerm(
-          graph.Intern({.op = Op::kFloorMod, .src = {{atom, graph.Index(c)}}}), 1);
+      result.mod.AddTerm(graph.Intern({.op = Op::kFloorMod, .src = {{atom, graph.Index(c)}}}), 1);
     }
     return true;
   }
@@ -338,8 +337,7 @@ const Node* FromAffine(Graph& graph, const Affine& affine) {
   for (const Affine::Term& term : affine.terms) {
     const Node* product = term.atom;
     if (term.coefficient != 1) {
-      product =
-          graph.Intern({.op = Op::kMul, .src = {{term.atom, graph.Index(term.coefficient)}}});
+      product = graph.Intern({.op = Op::kMul, .src = {{term.atom, graph.Index(term.coefficient)}}});
     }
     sum = sum == nullptr ? product : graph.Intern({.op = Op::kAdd, .src = {{sum, product}}});
   }

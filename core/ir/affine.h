@@ -1,8 +1,8 @@
 // Index arithmetic in normal form: a sum of coefficient * atom plus a constant, over the integers.
 //
 // Every node of dtype index that Graph makes is in this form: terms ordered by atom id, no two
-// terms with one atom, an atom being anything that isn't a sum or a multiple (a range, a variable, a
-// floor division or modulo that doesn't simplify, a cast). So equal index expressions are mostly
+// terms with one atom, an atom being anything that isn't a sum or a multiple (a range, a variable,
+// a floor division or modulo that doesn't simplify, a cast). So equal index expressions are mostly
 // equal pointers, and division, comparison and stride questions cost O(terms).
 #pragma once
 
@@ -46,8 +46,8 @@ const Node* FromAffine(Graph& graph, const Affine& affine);
 Affine FloorDivide(Graph& graph, const Affine& x, int64_t c);
 Affine FloorModulo(Graph& graph, const Affine& x, int64_t c);
 
-// What Graph asks when it makes an op over indices: Add ... FloorMod, CmpLt, CmpEq, CmpNe. Null: the
-// op is to be made as it stands.
+// What Graph asks when it makes an op over indices: Add ... FloorMod, CmpLt, CmpEq, CmpNe. Null:
+// the op is to be made as it stands.
 const Node* SimplifyIndexOp(Graph& graph, Op op, const Node* a, const Node* b);
 
 }  // namespace tensord

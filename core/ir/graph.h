@@ -72,8 +72,8 @@ class Graph {
   // The same op and attribute over other sources.
   const Node* WithSources(const Node* node, absl::Span<const Node* const> src);
 
-  size_t size() const;               // nodes made so far
-  size_t bytes() const;              // memory held by the arena
+  size_t size() const;   // nodes made so far
+  size_t bytes() const;  // memory held by the arena
   const Node* node(uint32_t id) const;
 
  private:

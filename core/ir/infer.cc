@@ -112,7 +112,8 @@ absl::Status InferMovement(const NodeSpec& spec, std::vector<int64_t>& shape) {
                     size = ints[4];
       TD_RETURN_IF_ERROR(CheckAxis(spec.op, axis, in));
       TD_RETURN_IF_ERROR(CheckAxis(spec.op, along, in));
-      if (axis == along) return InvalidArgument("{}: axis and along are both {}", Name(spec.op), axis);
+      if (axis == along)
+        return InvalidArgument("{}: axis and along are both {}", Name(spec.op), axis);
       if (stride < 1 || dilation < 1 || size < 0 || stride > kMaxElements ||
           dilation > kMaxElements || size > kMaxElements) {
         return InvalidArgument("{}: stride {}, dilation {}, size {} out of range", Name(spec.op),
@@ -306,9 +307,8 @@ absl::Status CheckAttribute(const NodeSpec& spec) {
       (spec.ints[0] < 0 || spec.ints[0] > static_cast<int64_t>(ReduceKind::kMin))) {
     return InvalidArgument("{}: unknown kind of reduction {}", Name(spec.op), spec.ints[0]);
   }
-  if (kind == AttrKind::kRange &&
-      (spec.ints[1] < 1 || spec.ints[2] < 0 ||
-       spec.ints[2] > static_cast<int64_t>(RangeKind::kVector))) {
+  if (kind == AttrKind::kRange && (spec.ints[1] < 1 || spec.ints[2] < 0 ||
+                                   spec.ints[2] > static_cast<int64_t>(RangeKind::kVector))) {
     return InvalidArgument("Range: size {} or kind {} out of range", spec.ints[1], spec.ints[2]);
   }
   if (kind == AttrKind::kVariable && (spec.ints[0] > spec.ints[1] || spec.text.empty())) {
@@ -454,8 +454,10 @@ void InferInterval(const Node& node, int64_t& lo, int64_t& hi) {
     case Op::kMax:
     case Op::kMin:
       if (node.dtype == DType::kUint64) return;
-      narrow(node.op == Op::kMax ? std::max(src(0)->lo, src(1)->lo) : std::min(src(0)->lo, src(1)->lo),
-             node.op == Op::kMax ? std::max(src(0)->hi, src(1)->hi) : std::min(src(0)->hi, src(1)->hi));
+      narrow(
+          node.op == Op::kMax ? std::max(src(0)->lo, src(1)->lo) : std::min(src(0)->lo, src(1)->lo),
+          node.op == Op::kMax ? std::max(src(0)->hi, src(1)->hi)
+                              : std::min(src(0)->hi, src(1)->hi));
       return;
     case Op::kWhere:
       if (node.dtype == DType::kUint64) return;

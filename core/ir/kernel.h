@@ -1,4 +1,5 @@
-// Kernel: what one launch computes, as a kernel-level graph; made by the scheduler, read by codegen.
+// Kernel: what one launch computes, as a kernel-level graph; made by the scheduler, read by
+// codegen.
 //
 // The graph is a Sink over Stores. A Store happens once for every value of the loop Ranges that its
 // index and value depend on; a Fold happens once for every value of the Ranges that it depends on

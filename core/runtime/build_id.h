@@ -6,7 +6,8 @@
 
 namespace tensord {
 
-// A hash of this process's executable file, computed once; of the time of start if it can't be read.
+// A hash of this process's executable file, computed once; of the time of start if it can't be
+// read.
 const std::string& BuildId();
 
 }  // namespace tensord

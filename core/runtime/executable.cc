@@ -142,9 +142,9 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
   }
   timeline.OnReached(run.done, [state](absl::Status) {
     // Relaxed: whoever reads it has waited for the timeline, which orders it.
-    state->device_ns.store(static_cast<int64_t>(state->end.timestamp_ns.load() -
-                                                state->begin.timestamp_ns.load()),
-                           std::memory_order_relaxed);
+    state->device_ns.store(
+        static_cast<int64_t>(state->end.timestamp_ns.load() - state->begin.timestamp_ns.load()),
+        std::memory_order_relaxed);
   });
   run.kernels = num_kernels();
   run.device_ns = std::shared_ptr<const std::atomic<int64_t>>(state, &state->device_ns);

@@ -91,9 +91,9 @@ class RuntimeImpl : public Runtime {
     return plan->result;
   }
 
-  absl::StatusOr<Run> Submit(
-      const std::shared_ptr<const Executable>& executable, absl::Span<const BufferRef> inputs,
-      const absl::flat_hash_map<std::string, int64_t>& variables) override {
+  absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
+                             absl::Span<const BufferRef> inputs,
+                             const absl::flat_hash_map<std::string, int64_t>& variables) override {
     const auto& compiled = static_cast<const CompiledExecutable&>(*executable);
     return compiled.Launch(executable, *submitting_.at(&compiled.device()), inputs, variables);
   }
@@ -201,8 +201,8 @@ absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, Device& device,
   };
   TD_ASSIGN_OR_RETURN(const KernelCache::KernelRef compiled,
                       kernels_.GetOrCompile(key, compile, &outcome), "kernel '{}'", kernel.name);
-  TD_ASSIGN_OR_RETURN(result.loaded, device.Load(compiled->binary, compiled->entry),
-                      "kernel '{}'", kernel.name);
+  TD_ASSIGN_OR_RETURN(result.loaded, device.Load(compiled->binary, compiled->entry), "kernel '{}'",
+                      kernel.name);
   result.grid = compiled->grid;
   for (const Node* variable : kernel.variables) result.variables.emplace_back(variable->text);
   stats.kernels_compiled += outcome == KernelCache::Outcome::kCompiled;

@@ -38,18 +38,18 @@ struct Buffer {
 using BufferRef = std::shared_ptr<Buffer>;
 
 struct RuntimeOptions {
-  std::string cache_dir;                        // kernels on disk; empty: memory only
+  std::string cache_dir;  // kernels on disk; empty: memory only
   uint64_t disk_cache_bytes = uint64_t{1} << 30;
-  int compile_threads = 0;                      // 0: one per core
+  int compile_threads = 0;  // 0: one per core
   uint64_t max_graph_nodes = 1 << 20;
   uint64_t max_buffer_bytes = uint64_t{1} << 40;  // of one tensor
 };
 
 // What one Prepare did.
 struct CompileStats {
-  bool plan_cached = false;         // the whole plan was there
-  int kernels = 0;                  // launches in the plan
-  int kernels_compiled = 0;         // by the compiler, now
+  bool plan_cached = false;  // the whole plan was there
+  int kernels = 0;           // launches in the plan
+  int kernels_compiled = 0;  // by the compiler, now
   int kernel_memory_hits = 0;
   int kernel_disk_hits = 0;
   absl::Duration schedule, lower, compile;  // time by phase, summed over kernels where parallel
@@ -98,9 +98,9 @@ class Runtime {
   // Checks the inputs against the program (dtype, shape, device), allocates outputs and scratch,
   // and enqueues. `variables` by name; every variable of the program needs a value in its bounds.
   // An input that an output overwrites must not be another input as well.
-  virtual absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
-                                     absl::Span<const BufferRef> inputs,
-                                     const absl::flat_hash_map<std::string, int64_t>& variables) = 0;
+  virtual absl::StatusOr<Run> Submit(
+      const std::shared_ptr<const Executable>& executable, absl::Span<const BufferRef> inputs,
+      const absl::flat_hash_map<std::string, int64_t>& variables) = 0;
 
   // Enqueues other work (copies) in the order of the device's timeline: `fill` adds the commands.
   // Returns the timeline value that ends it.

@@ -154,7 +154,8 @@ class Fuser {
       has_output |= outputs_.contains(tensor);
     }
     // A contraction's result wants an order of its own in memory, outputs of the program have one.
-    if (contractions > 1 || (contractions == 1 && has_output) || depth > kMaxUnitDepth) return false;
+    if (contractions > 1 || (contractions == 1 && has_output) || depth > kMaxUnitDepth)
+      return false;
     // Units only grow, so their sizes tell whether this very merge was refused before.
     const std::array<size_t, 4> attempt = {static_cast<size_t>(a), units_[a].tensors.size(),
                                            static_cast<size_t>(b), units_[b].tensors.size()};
@@ -203,8 +204,8 @@ class Fuser {
     return any;
   }
 
-  // Units of one shape that read a tensor in common become one kernel with several outputs. Only the
-  // bigger of what they read counts: a shared scalar saves nothing.
+  // Units of one shape that read a tensor in common become one kernel with several outputs. Only
+  // the bigger of what they read counts: a shared scalar saves nothing.
   void MergeSiblings() {
     absl::flat_hash_map<const Node*, std::vector<const Node*>> readers;
     const auto big_needs = [&](const Node* tensor) {
@@ -335,7 +336,8 @@ std::optional<RangeSet> LowerTensors(const Unit& unit, Lowering& lowering) {
   for (size_t i = unit.tensors.size(); i-- > 0;) {
     const Node* tensor = unit.tensors[i];
     if (reached.contains(tensor)) continue;
-    const std::optional<Index> index = SameRanges(tensor->shape, last->shape, home, lowering.Zero());
+    const std::optional<Index> index =
+        SameRanges(tensor->shape, last->shape, home, lowering.Zero());
     if (!index) return std::nullopt;
     lowering.Value(tensor, *index);
     for (; seen < lowering.sites().size(); ++seen) reached.insert(lowering.sites()[seen].tensor);

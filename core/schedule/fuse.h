@@ -4,9 +4,9 @@
 // Contiguous, each reduction (moved down past the elementwise ops that only it feeds), operands of
 // contractions, and what is dear to compute and read more than once. Everything else is computed
 // where it is used. Each materialised tensor starts as a kernel of its own; then kernels are merged
-// as long as a merge is legal: nothing is computed twice, and no cycle arises. So softmax, layer norm
-// and mean with variance end as one kernel with several reductions in sequence, and an optimiser
-// step as one kernel with several outputs.
+// as long as a merge is legal: nothing is computed twice, and no cycle arises. So softmax, layer
+// norm and mean with variance end as one kernel with several reductions in sequence, and an
+// optimiser step as one kernel with several outputs.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -43,8 +43,8 @@ struct LoweredUnit {
     const Node* value;
   };
   Graph graph;
-  std::vector<Output> outputs;       // one per tensor of the unit
-  std::vector<const Node*> loops;    // outermost first
+  std::vector<Output> outputs;     // one per tensor of the unit
+  std::vector<const Node*> loops;  // outermost first
   std::vector<Access> accesses;
 };
 

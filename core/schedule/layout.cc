@@ -155,9 +155,9 @@ std::optional<GuardedProduct> FindGuardedProduct(LoweredUnit& unit) {
       for (const Node* condition : Conjuncts(load->src[2])) guard.insert(condition);
     }
     if (guard.empty() || guard != InsideConditions(unit.graph, access)) continue;
-    const auto reads = std::count_if(
-        unit.accesses.begin(), unit.accesses.end(),
-        [&](const Access& other) { return other.tensor == access.tensor; });
+    const auto reads =
+        std::count_if(unit.accesses.begin(), unit.accesses.end(),
+                      [&](const Access& other) { return other.tensor == access.tensor; });
     if (reads != 1) continue;  // another read may go further outside
     GuardedProduct found{access.tensor, {}};
     bool small = true;
@@ -187,16 +187,16 @@ void DropGuards(LoweredUnit& unit,
   for (bool changed = true; changed;) {
     ReplacementMap unguarded;
     for (const Node* node : TopologicalOrder(values)) {
-      if (node->op != Op::kWhere || !node->src[2]->IsConst() || node->src[2]->ints[0] != 0) continue;
+      if (node->op != Op::kWhere || !node->src[2]->IsConst() || node->src[2]->ints[0] != 0)
+        continue;
       const Node* value = node->src[1];
       const bool is_product = value->op == Op::kMul;
       for (const Node* load : is_product ? value->src : absl::MakeConstSpan(&value, 1)) {
         auto found = inside.find(load);
         if (found == inside.end()) continue;
         const std::vector<const Node*> guard = Conjuncts(node->src[0]);
-        if (std::all_of(guard.begin(), guard.end(), [&](const Node* condition) {
-              return found->second.contains(condition);
-            })) {
+        if (std::all_of(guard.begin(), guard.end(),
+                        [&](const Node* condition) { return found->second.contains(condition); })) {
           unguarded[node] = {value};
         }
       }

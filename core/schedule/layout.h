@@ -1,7 +1,7 @@
 // Layout: the order in which the axes of a materialised tensor lie in memory. Contractions want one
-// axis of one factor, and the same axis of the result, to be the innermost, so that vectors of it can
-// be loaded and stored; each votes with its work. Inputs can't change: a contraction that reads an
-// input over and over gets a packed copy of it.
+// axis of one factor, and the same axis of the result, to be the innermost, so that vectors of it
+// can be loaded and stored; each votes with its work. Inputs can't change: a contraction that reads
+// an input over and over gets a packed copy of it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -22,8 +22,8 @@ struct LayoutVote {
 };
 std::vector<LayoutVote> VotesOf(const LoweredUnit& unit);
 
-// A product in a contraction that is zero where one factor would be read outside of its tensor, as in
-// the gradient of a convolution. With zeros around the tensor the guard is not needed.
+// A product in a contraction that is zero where one factor would be read outside of its tensor, as
+// in the gradient of a convolution. With zeros around the tensor the guard is not needed.
 struct GuardedProduct {
   const Node* tensor;           // that is read outside
   std::vector<int64_t> margin;  // zeros that it needs, per axis, on both sides

@@ -45,8 +45,7 @@ std::vector<const Node*> Conjuncts(const Node* condition) {
 const Node* Offset(Graph& graph, const Index& index, const Layout& layout) {
   const Node* offset = graph.Index(0);
   const auto add = [&](const Node* part, int64_t stride) {
-    offset =
-        graph.Make(Op::kAdd, {offset, graph.Make(Op::kMul, {part, graph.Index(stride)})});
+    offset = graph.Make(Op::kAdd, {offset, graph.Make(Op::kMul, {part, graph.Index(stride)})});
   };
   for (size_t axis = 0; axis < index.size(); ++axis) {
     if (static_cast<int64_t>(axis) == layout.blocked_axis) {
@@ -149,9 +148,9 @@ const Node* Lowering::Guarded(const Node* source, const Index& index, const Node
   return graph_.Make(Op::kWhere, {inside, value, zero});
 }
 
-// The index into a tensor of shape `to` of the element at `index` in shape `from`. Every part of the
-// index is taken to be inside its axis while the divisions are simplified: where it isn't, the value
-// does not matter.
+// The index into a tensor of shape `to` of the element at `index` in shape `from`. Every part of
+// the index is taken to be inside its axis while the divisions are simplified: where it isn't, the
+// value does not matter.
 Index Lowering::ReshapeIndex(const Index& index, Shape from, Shape to) {
   ReplacementMap parts;
   int64_t stride = 1;
@@ -288,16 +287,16 @@ const Node* Lowering::LowerGather(const Node* tensor, const Index& index, const 
   const Node* rows = tensor->src[1];
   const Index where(index.begin(), index.begin() + rows->rank());
   const Node* row = Lower(rows, where, gate);
-  // Compared in the type of the data: arithmetic on indices takes for granted that nothing overflows,
-  // and data may be anything.
+  // Compared in the type of the data: arithmetic on indices takes for granted that nothing
+  // overflows, and data may be anything.
   const int64_t count = source->shape[0];
   const Node* inside = graph_.Bool(true);
   if (!IsUnsigned(row->dtype)) {
     inside = graph_.Make(Op::kCmpLt, {graph_.Int(row->dtype, -1), row});
   }
   if (row->dtype == DType::kUint64 || count <= IntMax(row->dtype)) {
-    inside = graph_.Make(
-        Op::kAnd, {inside, graph_.Make(Op::kCmpLt, {row, graph_.Int(row->dtype, count)})});
+    inside = graph_.Make(Op::kAnd,
+                         {inside, graph_.Make(Op::kCmpLt, {row, graph_.Int(row->dtype, count)})});
   }
   Index in = {graph_.Cast(row, DType::kIndex)};
   in.insert(in.end(), index.begin() + rows->rank(), index.end());

@@ -1,9 +1,9 @@
 // Lowering: the value of a tensor-level node at an index, as kernel-level nodes.
 //
-// Movement ops become index arithmetic, reductions become Folds over fresh Ranges, and a tensor that
-// lives in memory becomes a Load. Nothing is materialised here: the caller says for each tensor
-// whether it is read from memory, and lowers one kernel's outputs with one Lowering, so that what
-// they share is computed once. The recursion is as deep as the expressions between tensors in
+// Movement ops become index arithmetic, reductions become Folds over fresh Ranges, and a tensor
+// that lives in memory becomes a Load. Nothing is materialised here: the caller says for each
+// tensor whether it is read from memory, and lowers one kernel's outputs with one Lowering, so that
+// what they share is computed once. The recursion is as deep as the expressions between tensors in
 // memory, which the fusion pass bounds.
 #pragma once
 
@@ -39,8 +39,8 @@ struct Site {
   const Node* value;                 // kernel level
 };
 
-// Where the elements of a tensor lie: at the sum of index * stride. A blocked axis is cut into blocks,
-// elements of one block lie side by side and blocks lie `block_stride` apart.
+// Where the elements of a tensor lie: at the sum of index * stride. A blocked axis is cut into
+// blocks, elements of one block lie side by side and blocks lie `block_stride` apart.
 struct Layout {
   std::vector<int64_t> strides;  // per axis, in elements; 1 for a blocked axis
   int64_t blocked_axis = -1;

@@ -7,8 +7,8 @@
 namespace tensord {
 namespace {
 
-// An expression between materialised tensors is at most this deep, an op counting by its cost, so that
-// passes may recurse and no kernel grows beyond what the compiler takes in its stride.
+// An expression between materialised tensors is at most this deep, an op counting by its cost, so
+// that passes may recurse and no kernel grows beyond what the compiler takes in its stride.
 constexpr int kMaxDepth = 400;
 // An elementwise expression with more work than this is not computed twice.
 constexpr int kMaxRecomputeCost = 32;
@@ -51,17 +51,15 @@ bool IsAbsorbed(const Node* reduce, const Consumers& consumers) {
   }
 }
 
-// Follows elementwise users of `node` until they come together again in one node; null if they don't,
-// or lead elsewhere. The join of a node with one elementwise user is that user.
+// Follows elementwise users of `node` until they come together again in one node; null if they
+// don't, or lead elsewhere. The join of a node with one elementwise user is that user.
 const Node* Join(const Node* node, const Consumers& consumers,
                  const absl::flat_hash_set<const Node*>& outputs) {
   constexpr int kMaxSteps = 12;
   std::vector<const Node*> open = consumers.at(node);
   for (int step = 0; step < kMaxSteps && !open.empty(); ++step) {
-    const auto earliest =
-        std::min_element(open.begin(), open.end(), [](const Node* a, const Node* b) {
-          return a->id < b->id;
-        });
+    const auto earliest = std::min_element(
+        open.begin(), open.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
     const Node* next = *earliest;
     if (!In(next->op, ElementwiseOps()) || next->shape != node->shape) return nullptr;
     if (open.size() == 1) return next;
@@ -182,12 +180,12 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
       sum += cost[src];
       deepest = std::max(deepest, depth[src]);
     }
-    const bool dear = sum > kMaxRecomputeCost && consumers[node].size() > 1 &&
-                      In(node->op, ElementwiseOps());
+    const bool dear =
+        sum > kMaxRecomputeCost && consumers[node].size() > 1 && In(node->op, ElementwiseOps());
     const bool is_param = node->op == Op::kParam;
     const bool is_empty = NumElements(node->shape) == 0;
-    if (!is_param && !is_empty && (output_set.contains(node) || chosen.contains(node) || dear ||
-                      deepest >= kMaxDepth)) {
+    if (!is_param && !is_empty &&
+        (output_set.contains(node) || chosen.contains(node) || dear || deepest >= kMaxDepth)) {
       result.set.insert(node);
       result.tensors.push_back(node);
       result.depth[node] = deepest + std::max(Cost(node), 1);

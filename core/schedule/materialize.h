@@ -22,8 +22,8 @@ struct Materialized {
   absl::flat_hash_map<const Node*, int> depth;
 };
 
-// The product that a contraction sums: a product of two tensors that are each read many times, as in
-// matmul and convolution, through movement and inner sums. Null for other reductions.
+// The product that a contraction sums: a product of two tensors that are each read many times, as
+// in matmul and convolution, through movement and inner sums. Null for other reductions.
 const Node* ContractionProduct(const Node* reduce);
 
 Materialized ChooseMaterialized(absl::Span<const Node* const> outputs);

@@ -108,8 +108,8 @@ class Scheduler {
   Schedule schedule_;
 };
 
-// The program's values, simplified, in a graph of our own. An output that would be no kernel's result
-// (an input, a movement of one) is made contiguous, so that a kernel copies it.
+// The program's values, simplified, in a graph of our own. An output that would be no kernel's
+// result (an input, a movement of one) is made contiguous, so that a kernel copies it.
 absl::Status Scheduler::PrepareOutputs() {
   std::vector<const Node*> roots;
   for (const Program::Output& output : program_.outputs) roots.push_back(output.value);
@@ -224,9 +224,9 @@ void Scheduler::AddPaddedCopy(const GuardedProduct& guarded, Copies& copies,
   if (copies.contains(tensor)) return;
   std::vector<int64_t> pads;
   for (int64_t margin : guarded.margin) pads.insert(pads.end(), {margin, margin});
-  const Node* copy = graph_.Intern(
-      {.op = Op::kContiguous,
-       .src = {graph_.Intern({.op = Op::kPad, .src = {tensor}, .ints = pads})}});
+  const Node* copy =
+      graph_.Intern({.op = Op::kContiguous,
+                     .src = {graph_.Intern({.op = Op::kPad, .src = {tensor}, .ints = pads})}});
   AddCopyUnit(copy, WithInnermost(copy->shape, InnermostOf(tensor)), units);
   copies[tensor] = {copy, guarded.margin};
 }
@@ -350,13 +350,12 @@ absl::Status Scheduler::MakeKernel(int unit) {
   for (size_t slot = 0; slot < kernel->params.size(); ++slot) {
     if (kernel->params[slot] != nullptr) continue;
     const Schedule::Buffer& buffer = schedule_.buffers[lowered.buffers[slot]];
-    kernel->params[slot] =
-        graph.Param(static_cast<int64_t>(slot), buffer.dtype, {buffer.elements});
+    kernel->params[slot] = graph.Param(static_cast<int64_t>(slot), buffer.dtype, {buffer.elements});
   }
   kernel->graph = std::move(graph);
 
-  const auto [known, is_new] = kernel_of_.emplace(StructuralKey(*kernel),
-                                                  static_cast<int>(schedule_.kernels.size()));
+  const auto [known, is_new] =
+      kernel_of_.emplace(StructuralKey(*kernel), static_cast<int>(schedule_.kernels.size()));
   if (is_new) schedule_.kernels.push_back(std::move(kernel));
   schedule_.steps.push_back({known->second, std::move(lowered.buffers)});
   return absl::OkStatus();

@@ -22,7 +22,7 @@ struct Schedule {
   enum class Kind { kInput, kOutput, kTemporary };
   struct Buffer {
     Kind kind;
-    int64_t index;   // input slot or output number; unused for temporaries
+    int64_t index;  // input slot or output number; unused for temporaries
     DType dtype;
     int64_t elements;
     uint64_t offset = 0;  // temporaries: in the scratch memory of a run

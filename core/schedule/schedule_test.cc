@@ -113,7 +113,8 @@ Program ProgramOf(std::string_view text, std::vector<int64_t> overwrites) {
     if (program.inputs.size() <= slot) program.inputs.resize(slot + 1);
     program.inputs[slot] = node;
   }
-  for (size_t i = 0; i < roots->size(); ++i) program.outputs.push_back({(*roots)[i], overwrites[i]});
+  for (size_t i = 0; i < roots->size(); ++i)
+    program.outputs.push_back({(*roots)[i], overwrites[i]});
   return program;
 }
 
@@ -124,10 +125,11 @@ int Copies(const Schedule& schedule) {
 }
 
 TEST(MakeSchedule, OverwritesInPlaceWhereEachElementIsReadWhereItIsStored) {
-  auto schedule = MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
-                                         "%1 = Exp float32 [8] %0\n"
-                                         "return %1\n",
-                                         {0}));
+  auto schedule =
+      MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
+                             "%1 = Exp float32 [8] %0\n"
+                             "return %1\n",
+                             {0}));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(schedule->steps.size(), 1u);
   EXPECT_EQ(schedule->scratch_bytes, 0u);
@@ -135,21 +137,23 @@ TEST(MakeSchedule, OverwritesInPlaceWhereEachElementIsReadWhereItIsStored) {
 }
 
 TEST(MakeSchedule, OverwritesThroughACopyWhereElementsMove) {
-  auto schedule = MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
-                                         "%1 = Flip float32 [8] %0 axes=0\n"
-                                         "return %1\n",
-                                         {0}));
+  auto schedule =
+      MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
+                             "%1 = Flip float32 [8] %0 axes=0\n"
+                             "return %1\n",
+                             {0}));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(Copies(*schedule), 1);
 }
 
 TEST(MakeSchedule, ReadersOfAnInputRunBeforeItIsOverwritten) {
   // The sum must see the old values, so its kernel comes first.
-  auto schedule = MakeSchedule(ProgramOf("%0 = Param float32 [200000] slot=0\n"
-                                         "%1 = Exp float32 [200000] %0\n"
-                                         "%2 = Reduce float32 [1] %0 add axes=0\n"
-                                         "return %1 %2\n",
-                                         {0, Program::kFresh}));
+  auto schedule =
+      MakeSchedule(ProgramOf("%0 = Param float32 [200000] slot=0\n"
+                             "%1 = Exp float32 [200000] %0\n"
+                             "%2 = Reduce float32 [1] %0 add axes=0\n"
+                             "return %1 %2\n",
+                             {0, Program::kFresh}));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   ASSERT_EQ(schedule->steps.size(), 2u);
   EXPECT_EQ(Copies(*schedule), 0);
@@ -159,22 +163,24 @@ TEST(MakeSchedule, ReadersOfAnInputRunBeforeItIsOverwritten) {
 }
 
 TEST(MakeSchedule, EqualKernelsAreOne) {
-  auto schedule = MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
-                                         "%1 = Param float32 [8] slot=1\n"
-                                         "%2 = Exp float32 [8] %0\n"
-                                         "%3 = Exp float32 [8] %1\n"
-                                         "return %2 %3\n",
-                                         {Program::kFresh, Program::kFresh}));
+  auto schedule =
+      MakeSchedule(ProgramOf("%0 = Param float32 [8] slot=0\n"
+                             "%1 = Param float32 [8] slot=1\n"
+                             "%2 = Exp float32 [8] %0\n"
+                             "%3 = Exp float32 [8] %1\n"
+                             "return %2 %3\n",
+                             {Program::kFresh, Program::kFresh}));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(schedule->steps.size(), 2u);
   EXPECT_EQ(schedule->kernels.size(), 1u);
 }
 
 TEST(MakeSchedule, NothingToDo) {
-  auto schedule = MakeSchedule(ProgramOf("%0 = Param float32 [0,3] slot=0\n"
-                                         "%1 = Exp float32 [0,3] %0\n"
-                                         "return %1\n",
-                                         {Program::kFresh}));
+  auto schedule =
+      MakeSchedule(ProgramOf("%0 = Param float32 [0,3] slot=0\n"
+                             "%1 = Exp float32 [0,3] %0\n"
+                             "return %1\n",
+                             {Program::kFresh}));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_TRUE(schedule->steps.empty());
 }

@@ -1,5 +1,5 @@
-// Expressions compiled and run on the CPU, compared with the reference evaluator, with the number of
-// kernels that each becomes.
+// Expressions compiled and run on the CPU, compared with the reference evaluator, with the number
+// of kernels that each becomes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -101,7 +101,8 @@ TEST(Compile, SoftmaxAndNormsAreOneKernel) {
 TEST(Compile, MatMul) {
   const struct {
     int64_t m, k, n;
-  } cases[] = {{1, 1, 1}, {4, 4, 4}, {7, 5, 3}, {16, 16, 16}, {33, 17, 20}, {64, 32, 48}, {5, 64, 100}};
+  } cases[] = {{1, 1, 1},    {4, 4, 4},    {7, 5, 3},   {16, 16, 16},
+               {33, 17, 20}, {64, 32, 48}, {5, 64, 100}};
   for (const auto& c : cases) {
     Bench bench;
     Expr a = Random(bench, {c.m, c.k}), b = Random(bench, {c.k, c.n}, 2);

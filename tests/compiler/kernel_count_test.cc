@@ -51,18 +51,34 @@ std::vector<Expr> Gradients(const Expr& loss, std::vector<Expr> targets) {
 
 const Case kCases[] = {
     {"elementwise chain", 1,
-     [](Inputs& in) { return std::vector{Exp(in({64, 64}) * 2.0) + in({64, 64})}; }},
+     [](Inputs& in) {
+       return std::vector{Exp(in({64, 64}) * 2.0) + in({64, 64})};
+     }},
     {"movement between elementwise", 1,
      [](Inputs& in) {
        const int64_t swap[] = {1, 0};
        return std::vector{Permute(in({8, 64}) + 1.0, swap) * in({64, 8})};
      }},
-    {"softmax", 1, [](Inputs& in) { return std::vector{Softmax(in({32, 100}), -1)}; }},
-    {"log softmax", 1, [](Inputs& in) { return std::vector{LogSoftmax(in({32, 100}), -1)}; }},
-    {"logsumexp", 1, [](Inputs& in) { return std::vector{LogSumExp(in({32, 100}), {1})}; }},
+    {"softmax", 1,
+     [](Inputs& in) {
+       return std::vector{Softmax(in({32, 100}), -1)};
+     }},
+    {"log softmax", 1,
+     [](Inputs& in) {
+       return std::vector{LogSoftmax(in({32, 100}), -1)};
+     }},
+    {"logsumexp", 1,
+     [](Inputs& in) {
+       return std::vector{LogSumExp(in({32, 100}), {1})};
+     }},
     {"layer norm", 1,
-     [](Inputs& in) { return std::vector{LayerNorm(in({32, 64}), 1, in({64}), in({64}))}; }},
-    {"rms norm", 1, [](Inputs& in) { return std::vector{RmsNorm(in({32, 64}), in({64}))}; }},
+     [](Inputs& in) {
+       return std::vector{LayerNorm(in({32, 64}), 1, in({64}), in({64}))};
+     }},
+    {"rms norm", 1,
+     [](Inputs& in) {
+       return std::vector{RmsNorm(in({32, 64}), in({64}))};
+     }},
     {"mean and variance", 1,
      [](Inputs& in) {
        const Expr x = in({32, 64});
@@ -78,7 +94,10 @@ const Case kCases[] = {
        const Expr x = in({512}), y = in({512});
        return std::vector{x + y, x * y};
      }},
-    {"matmul", 1, [](Inputs& in) { return std::vector{MatMul(in({64, 64}), in({64, 64}))}; }},
+    {"matmul", 1,
+     [](Inputs& in) {
+       return std::vector{MatMul(in({64, 64}), in({64, 64}))};
+     }},
     {"matmul, bias, relu", 1,
      [](Inputs& in) {
        return std::vector{Relu(MatMul(in({64, 64}), in({64, 64})) + in({64}))};

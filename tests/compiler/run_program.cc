@@ -34,8 +34,7 @@ Program MakeProgram(absl::Span<const Expr> outputs, absl::Span<const HostTensor>
         program.graph.Param(static_cast<int64_t>(i), inputs[i].dtype, inputs[i].shape));
   }
   for (size_t i = 0; i < copies.size(); ++i) {
-    program.outputs.push_back(
-        {copies[i], i < overwrites.size() ? overwrites[i] : Program::kFresh});
+    program.outputs.push_back({copies[i], i < overwrites.size() ? overwrites[i] : Program::kFresh});
   }
   return program;
 }

@@ -1,4 +1,6 @@
 // The runtime on a real device: what is cached, what is refused, what is shared.
+#include "core/runtime/runtime.h"
+
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -7,7 +9,6 @@
 
 #include "backends/registry.h"
 #include "core/base/status.h"
-#include "core/runtime/runtime.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/testing.h"
 #include "tests/compiler/run_program.h"
@@ -88,9 +89,8 @@ TEST(Runtime, ManyThreadsCompileOnce) {
 
 TEST(Runtime, ARestartFindsItsKernelsOnDisk) {
   TemporaryFolder folder;
-  ASSERT_TRUE(MakeRuntime(folder.path())
-                  ->Prepare(Line(4), *MakeRuntime()->devices()[0], nullptr)
-                  .ok());
+  ASSERT_TRUE(
+      MakeRuntime(folder.path())->Prepare(Line(4), *MakeRuntime()->devices()[0], nullptr).ok());
   auto runtime = MakeRuntime(folder.path());
   CompileStats stats;
   ASSERT_TRUE(runtime->Prepare(Line(4), *runtime->devices()[0], &stats).ok());

@@ -11,6 +11,7 @@ import numpy as np
 import tensord
 from tensord import Tensor, nn
 
+
 def network():
     return [
         nn.Conv2d(1, 32, 5), Tensor.relu,
@@ -21,6 +22,7 @@ def network():
         nn.BatchNorm(64), lambda x: x.max_pool2d(2),
         lambda x: x.flatten(1), nn.Linear(576, 10),
     ]  # fmt: skip
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -1,6 +1,7 @@
 // Prints what the compiler makes of a tensor graph, stage by stage.
 //
 //   inspect [--stage=schedule|kernel|linear|llvm] [--kernel=N] < graph.txt
+//   inspect --stage=object --kernel=N < graph.txt > kernel.o; objdump -d kernel.o
 //
 // The graph is in the text form of core/ir/text.h; its last lines are the outputs.
 #include <absl/flags/flag.h>
@@ -14,12 +15,13 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
+#include "core/compile/compiler.h"
 #include "core/compile/llvm_host.h"
 #include "core/ir/text.h"
 #include "core/render/llvm.h"
 #include "core/schedule/schedule.h"
 
-ABSL_FLAG(std::string, stage, "schedule", "schedule, kernel, linear or llvm");
+ABSL_FLAG(std::string, stage, "schedule", "schedule, kernel, linear, llvm or object");
 ABSL_FLAG(int, kernel, -1, "only this kernel; -1: all");
 
 namespace tensord {
@@ -44,6 +46,16 @@ absl::Status Inspect(const std::string& text) {
 
   const std::string stage = absl::GetFlag(FLAGS_stage);
   const Target& target = LlvmHostTarget();
+  if (stage == "object") {
+    const int index = absl::GetFlag(FLAGS_kernel);
+    if (index < 0 || index >= static_cast<int>(schedule.kernels.size())) {
+      return InvalidArgument("--stage=object needs --kernel=0...{}", schedule.kernels.size() - 1);
+    }
+    TD_ASSIGN_OR_RETURN(const auto linear, LowerKernel(*schedule.kernels[index], target));
+    TD_ASSIGN_OR_RETURN(const CompiledKernel compiled, CompileKernel(linear->program, target));
+    std::cout << compiled.binary;
+    return absl::OkStatus();
+  }
   for (size_t i = 0; i < schedule.steps.size(); ++i) {
     const Schedule::Step& step = schedule.steps[i];
     if (step.kernel == Schedule::Step::kCopy) {
