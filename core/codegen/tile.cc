@@ -146,20 +146,21 @@ int64_t Tiler::Footprint(const Node* root) const {
   return static_cast<int64_t>(bytes);
 }
 
-// How much lanes along `range` would gain: contiguous accesses count for it, scattered against.
+// How much lanes along `range` would gain: contiguous accesses count for it. Scattered ones are read
+// one by one with lanes as without; where the index is no sum, it is computed for each lane besides.
 double Tiler::Contiguity(const Node* range) const {
   double score = 0;
   for (const MemoryAccess& access : accesses_) {
     if (!free_->Depends(access.node, range)) continue;
     const std::optional<int64_t> stride = StrideOf(access, range);
     if (!stride) {
-      score -= access.times;
+      score -= access.times * 0.6;
     } else if (*stride == 1) {
       score += access.times;
     } else if (*stride == 0) {
       score += access.times * 0.25;
     } else {
-      score -= access.times * 0.75;
+      score -= access.times * 0.2;
     }
   }
   return score;

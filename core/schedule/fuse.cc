@@ -19,7 +19,7 @@ constexpr int64_t kMaxInnerBytes = 256 << 10;
 constexpr int64_t kSmallElements = 1 << 16;
 constexpr size_t kMaxBuffers = 48;
 // Passes recurse through what one kernel computes, so its expressions' depths together are bounded.
-constexpr int kMaxUnitDepth = 1200;
+constexpr int kMaxUnitDepth = 576;
 // Beyond this many kernels a program is not worth the search for merges, whose cost grows with the
 // square.
 constexpr size_t kMaxSearched = 8192;
@@ -351,7 +351,7 @@ std::optional<RangeSet> LowerTensors(const Unit& unit, Lowering& lowering) {
 
 bool Fuser::IsLegal(const Unit& unit) {
   const absl::flat_hash_set<const Node*> inside(unit.tensors.begin(), unit.tensors.end());
-  const Lowering::Storage anywhere{0, {std::vector<int64_t>(64, 1)}, 1};
+  const Lowering::Storage anywhere{0, {std::vector<int64_t>(kMaxRank, 1)}, 1};
   absl::flat_hash_set<const Node*> buffers(unit.tensors.begin(), unit.tensors.end());
   for (const Node* tensor : unit.tensors) {
     for (const Node* need : materialized_.needs.at(tensor)) buffers.insert(need);

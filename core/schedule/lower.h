@@ -39,6 +39,9 @@ struct Site {
   const Node* value;                 // kernel level
 };
 
+// Axes that a tensor may have.
+inline constexpr int kMaxRank = 64;
+
 // Where the elements of a tensor lie: at the sum of index * stride. A blocked axis is cut into
 // blocks, elements of one block lie side by side and blocks lie `block_stride` apart.
 struct Layout {

@@ -9,7 +9,7 @@ namespace {
 
 // An expression between materialised tensors is at most this deep, an op counting by its cost, so
 // that passes may recurse and no kernel grows beyond what the compiler takes in its stride.
-constexpr int kMaxDepth = 400;
+constexpr int kMaxDepth = 192;
 // An elementwise expression with more work than this is not computed twice.
 constexpr int kMaxRecomputeCost = 32;
 // A factor of a contraction that is read this often is worth a buffer.

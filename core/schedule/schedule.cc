@@ -118,6 +118,10 @@ absl::Status Scheduler::PrepareOutputs() {
   copies = SplitBigContractions(graph_, copies);
   params_.assign(program_.inputs.size(), nullptr);
   for (const Node* node : TopologicalOrder(copies)) {
+    if (node->rank() > kMaxRank) {
+      return InvalidArgument("{}: {} axes, at most {} are possible", Name(node->op), node->rank(),
+                             kMaxRank);
+    }
     if (node->op == Op::kParam) params_[node->slot()] = node;
   }
   for (size_t i = 0; i < copies.size(); ++i) {
@@ -131,7 +135,7 @@ absl::Status Scheduler::PrepareOutputs() {
 void Scheduler::ChooseLayouts() {
   absl::flat_hash_set<const Node*> fixed;
   for (const OutputValue& output : outputs_) fixed.insert(output.value);
-  const Lowering::Storage anywhere{0, {std::vector<int64_t>(64, 1)}, 1};
+  const Lowering::Storage anywhere{0, {std::vector<int64_t>(kMaxRank, 1)}, 1};
   const auto in_memory = [&](const Node* tensor) {
     return tensor->op == Op::kParam || fusion_.stored.contains(tensor) ? &anywhere : nullptr;
   };
