@@ -92,7 +92,7 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
 
   absl::Status AwaitWelcome(absl::Time deadline) {
     absl::MutexLock lock(&mu_);
-    auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return welcomed_ || closed_; };
+    auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return welcomed_ || finished_; };
     const bool in_time = mu_.AwaitWithDeadline(absl::Condition(&settled), deadline);
     if (welcomed_) return absl::OkStatus();
     if (!ended_.ok()) return ended_;
@@ -169,8 +169,19 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
     return refused_.contains(sequence);
   }
 
+  // Why the session is over. A stream that is about to end is waited for, so that the reason is the
+  // same for all who ask.
   absl::Status ended() const {
     absl::MutexLock lock(&mu_);
+    if (closed_) mu_.Await(absl::Condition(&finished_));
+    return ended_;
+  }
+
+  // The same, when a call beside the stream has lost its connection, which is the stream's as well.
+  absl::Status EndedSoon() const {
+    absl::MutexLock lock(&mu_);
+    auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return finished_ || !ended_.ok(); };
+    mu_.AwaitWithTimeout(absl::Condition(&over), absl::Seconds(1));
     return ended_;
   }
 
@@ -445,7 +456,7 @@ absl::Status Connection::Explain(const grpc::Status& status) const {
   // A call that the end of the session cut off has nothing better to say than the session itself.
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
       status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
-    if (absl::Status ended = stream_->ended(); !ended.ok()) return ended;
+    if (absl::Status ended = stream_->EndedSoon(); !ended.ok()) return ended;
   }
   return FromGrpc(status);
 }

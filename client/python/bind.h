@@ -46,6 +46,9 @@ Client& CurrentClient();
 
 using Ints = std::vector<int64_t>;
 
+// Before anything else, while the module is imported.
+void InitNumpy();
+
 DType ParseDType(py::handle dtype);
 // An int or a sequence of ints.
 Ints ParseInts(py::handle value);

@@ -13,6 +13,11 @@ py::object NumpyDType(DType dtype) {
   return py::module_::import("numpy").attr("dtype")(name == "bool" ? "bool_" : name);
 }
 
+py::handle NumpyScalar() {
+  static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
+  return type;
+}
+
 // Asked of NumPy itself: what pybind11 before 2.12 knows of a dtype's size is not true of NumPy 2.
 size_t BytesOf(const py::array& array) { return array.attr("nbytes").cast<size_t>(); }
 
@@ -63,6 +68,13 @@ Tensor FromArray(const py::array& source) {
 
 }  // namespace
 
+void InitNumpy() {
+  // Statics whose making runs Python: a thread that does it may lose the interpreter's lock to one
+  // that then waits for the static for ever.
+  py::detail::npy_api::get();
+  NumpyScalar();
+}
+
 DType ParseDType(py::handle dtype) {
   if (py::isinstance<DType>(dtype)) return dtype.cast<DType>();
   std::string name;
@@ -109,9 +121,7 @@ std::optional<Number> AsNumber(py::handle value) {
     return Number(number);
   }
   if (PyFloat_Check(value.ptr())) return Number(PyFloat_AS_DOUBLE(value.ptr()));
-  static const py::handle generic =
-      py::object(py::module_::import("numpy").attr("generic")).release();
-  if (py::isinstance(value, generic)) return AsNumber(value.attr("item")());
+  if (py::isinstance(value, NumpyScalar())) return AsNumber(value.attr("item")());
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_tensord, module) {
   using namespace tensord::python;  // NOLINT: the parts are listed once, here
   namespace py = pybind11;
   module.doc() = "The C++ half of the package tensord.";
+  InitNumpy();
   BindDType(module);
   BindClient(module);
   py::class_<tensord::Tensor> tensor(module, "Tensor");

@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxDepth = 192;
 // An elementwise expression with more work than this is not computed twice.
 constexpr int kMaxRecomputeCost = 32;
+constexpr int kMaxCost = 1 << 20;  // where counting stops
 // A factor of a contraction that is read this often is worth a buffer.
 constexpr int64_t kOperandReuse = 4;
 
@@ -130,6 +131,7 @@ int Cost(const Node* node) {
     case Op::kFloorMod:
     case Op::kTruncDiv:
     case Op::kTruncMod:
+    case Op::kGather:
       return 4;
     default:
       return In(node->op, ElementwiseOps()) ? 1 : 0;
@@ -172,16 +174,27 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
     }
   }
 
+  // How often each is read, through movement: a moved value is computed where it is used.
+  absl::flat_hash_map<const Node*, int> uses;
+  for (auto place = order.rbegin(); place != order.rend(); ++place) {
+    int64_t sum = 0;
+    for (const Node* user : consumers[*place]) {
+      sum += In(user->op, MovementOps()) ? std::max(uses[user], 1) : 1;
+    }
+    uses[*place] = static_cast<int>(std::min<int64_t>(sum, 1 << 20));
+  }
+
   Materialized result;
   absl::flat_hash_map<const Node*, int> cost, depth;
   for (const Node* node : order) {
     int sum = Cost(node), deepest = 0;
     for (const Node* src : node->src) {
-      sum += cost[src];
-      deepest = std::max(deepest, depth[src]);
+      sum = std::min(sum + cost[src], kMaxCost);
+      // The rows of a Gather are computed inside of the index of its source.
+      deepest = node->op == Op::kGather ? deepest + depth[src] : std::max(deepest, depth[src]);
     }
-    const bool dear =
-        sum > kMaxRecomputeCost && consumers[node].size() > 1 && In(node->op, ElementwiseOps());
+    const bool dear = sum > kMaxRecomputeCost && uses[node] > 1 && !IsLeaf(node) &&
+                      !In(node->op, MovementOps());
     const bool is_param = node->op == Op::kParam;
     const bool is_empty = NumElements(node->shape) == 0;
     if (!is_param && !is_empty &&
@@ -191,7 +204,7 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
       result.depth[node] = deepest + std::max(Cost(node), 1);
       cost[node] = depth[node] = 0;
     } else {
-      cost[node] = std::min(sum, 1 << 20);
+      cost[node] = sum;
       depth[node] = is_param ? 0 : deepest + std::max(Cost(node), 1);
     }
   }

@@ -68,6 +68,24 @@ TEST(Compile, LongChains) {
   Check(bench, {z});
 }
 
+// What is read twice at a step is not computed twice at each: that would double with every step.
+TEST(Compile, ChainsThatReadTheirSourceTwice) {
+  Bench bench;
+  Expr x = bench.Input(HostTensor::Of(DType::kFloat32, {4}, {3, 0, 2, 1}));
+  Expr rows = x;
+  for (int i = 0; i < 60; ++i) {
+    Expr next = Embedding(rows, Cast(rows, DType::kInt32));
+    rows = next;
+  }
+  Check(bench, {rows});
+  Expr y = x;
+  for (int i = 0; i < 60; ++i) {
+    Expr moved = Reshape(y * 0.5, {2, 2});
+    y = Reshape(moved + Flip(moved, {0}), {4});
+  }
+  Check(bench, {y});
+}
+
 TEST(Compile, Movement) {
   Bench bench;
   Expr x = Random(bench, {4, 6, 5});

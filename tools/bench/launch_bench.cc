@@ -120,18 +120,18 @@ absl::Status Measure(Report& report) {
     int kernels;
     int64_t elements;
   };
-  for (const auto [count, elements] : {Chain{1, 256}, {40, 256}, {200, 256}, {40, 1 << 18}}) {
-    const Program program = ChainOfKernels(count, elements);
+  for (const Chain& chain : {Chain{1, 256}, {40, 256}, {200, 256}, {40, 1 << 18}}) {
+    const Program program = ChainOfKernels(chain.kernels, chain.elements);
     TD_ASSIGN_OR_RETURN(const double own, OwnMicroseconds(program, repeat));
-    TD_ASSIGN_OR_RETURN(const Times times, MeasureRuns(program, count, repeat));
+    TD_ASSIGN_OR_RETURN(const Times times, MeasureRuns(program, chain.kernels, repeat));
     const auto add = [&](std::string_view row, std::string unit, std::vector<double> samples) {
-      report.Add(fmt::format("{} of {} elements/{}", count, elements, row), std::move(unit),
-                 std::move(samples));
+      report.Add(fmt::format("{} of {} elements/{}", chain.kernels, chain.elements, row),
+                 std::move(unit), std::move(samples));
     };
     add("kernels alone", "us", {own});
     add("run until done", "us", times.run);
     add("above the kernels", "us", Map(times.run, own, 1));
-    add("above, per kernel", "us", Map(times.run, own, count));
+    add("above, per kernel", "us", Map(times.run, own, chain.kernels));
     add("pipelined run", "us", times.pipelined);
   }
   return absl::OkStatus();
