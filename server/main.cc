@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -116,13 +117,25 @@ bool InputEnded() {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+// What a drain may take beyond its timeout. A compilation can't be interrupted, and by then it is
+// for nobody.
+constexpr absl::Duration kAfterDrain = absl::Seconds(5);
+
+[[noreturn]] void EndAtOnce(const char* why) {
+  Log("server").warn("ending at once because={}", why);
+  std::fflush(nullptr);
+  _exit(1);
+}
+
 // Until a signal, or the parent, ends the daemon. A second signal ends it at once.
 int Serve(const Flags& flags, Server& server, int signals) {
   const int drained = eventfd(0, EFD_CLOEXEC);
   std::optional<std::jthread> drain;
+  absl::Time end = absl::InfiniteFuture();
   const auto begin_drain = [&](const char* why) {
     Log("server").info("draining because={} timeout={}", why,
                        absl::FormatDuration(flags.drain_timeout));
+    end = absl::Now() + flags.drain_timeout + kAfterDrain;
     drain.emplace([&server, &flags, drained] {
       server.Drain(flags.drain_timeout);
       const uint64_t one = 1;
@@ -136,16 +149,14 @@ int Serve(const Flags& flags, Server& server, int signals) {
       {.fd = flags.exit_with_parent ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
       {.fd = flags.exit_with_parent ? WatchParent() : -1, .events = POLLIN, .revents = 0}};
   for (;;) {
-    if (poll(events, std::size(events), -1) < 0) continue;
+    if (absl::Now() >= end) EndAtOnce("the drain did not end");
+    const timespec rest = absl::ToTimespec(std::min(end - absl::Now(), absl::Hours(1)));
+    if (ppoll(events, std::size(events), &rest, nullptr) <= 0) continue;
     if (events[1].revents != 0) return 0;
     if (events[0].revents != 0) {
       signalfd_siginfo info;
       if (read(signals, &info, sizeof(info)) != sizeof(info)) continue;
-      if (drain) {
-        Log("server").warn("ending at once because=second-signal");
-        std::fflush(nullptr);
-        _exit(1);
-      }
+      if (drain) EndAtOnce("second-signal");
       begin_drain(info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
     }
     if ((events[2].revents != 0 && InputEnded()) || events[3].revents != 0) {

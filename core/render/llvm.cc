@@ -17,6 +17,8 @@ namespace {
 // What a gated load reads instead of a place that it must not touch.
 constexpr int kZeroBytes = 512;
 constexpr int kMaxLanes = kZeroBytes / 8;
+// The lists of other buffers grow with the square of the buffers: a kernel with more goes without.
+constexpr int kMaxScopes = 64;
 
 bool IsIdentifier(std::string_view name) {
   auto is_word = [](char c) {
@@ -200,6 +202,8 @@ absl::StatusOr<Value> Renderer::Address(const Node* access) {
 std::string Renderer::MemoryFacts(const Node* access) {
   const int count = static_cast<int>(program_.params.size());
   const int slot = static_cast<int>(access->src[0]->slot());
+  const std::string_view read_only = program_.written[slot] ? "" : ", !invariant.load !1";
+  if (count > kMaxScopes) return std::string(read_only);
   const int scope = 3 + 3 * slot;
   if (!e_.globals().contains(fmt::format("!{}", scope + 1))) {
     std::string others;
@@ -212,9 +216,7 @@ std::string Renderer::MemoryFacts(const Node* access) {
     e_.Global(fmt::format("!{}", scope + 1), fmt::format("!{} = !{{!{}}}", scope + 1, scope));
     e_.Global(fmt::format("!{}", scope + 2), fmt::format("!{} = !{{{}}}", scope + 2, others));
   }
-  const bool never_written = !program_.written[slot];
-  return fmt::format(", !alias.scope !{}, !noalias !{}{}", scope + 1, scope + 2,
-                     never_written ? ", !invariant.load !1" : "");
+  return fmt::format(", !alias.scope !{}, !noalias !{}{}", scope + 1, scope + 2, read_only);
 }
 
 absl::StatusOr<Value> Renderer::Load(const Node* node) {

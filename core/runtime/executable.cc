@@ -11,8 +11,7 @@ struct RunState {
   std::vector<KernelArgs> args;  // by step
   std::shared_ptr<DeviceMemory> scratch;
   std::vector<BufferRef> buffers;
-  Signal begin, end;
-  std::atomic<int64_t> device_ns{0};
+  RunTimes times;
 };
 
 std::string Text(absl::Span<const int64_t> shape) {
@@ -124,7 +123,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
     absl::MutexLock lock(&submitting);
     run.done = timeline.Reserve();
     list.Wait(timeline.signal(), run.done - 1);
-    list.Timestamp(&state->begin);
+    list.Timestamp(&state->times.begin);
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
       const Schedule::Step& step = schedule_.steps[i];
       if (step.kernel == Schedule::Step::kCopy) {
@@ -135,19 +134,13 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
         list.Exec(kernel.loaded.get(), &state->args[i], kernel.grid);
       }
     }
-    list.Timestamp(&state->end);
+    list.Timestamp(&state->times.end);
     list.Signal(timeline.signal(), run.done);
     for (const BufferRef& output : run.outputs) output->ready = run.done;
     TD_RETURN_IF_ERROR(device_->Submit(std::move(list)), "program '{}'", name_);
   }
-  timeline.OnReached(run.done, [state](absl::Status) {
-    // Relaxed: whoever reads it has waited for the timeline, which orders it.
-    state->device_ns.store(
-        static_cast<int64_t>(state->end.timestamp_ns.load() - state->begin.timestamp_ns.load()),
-        std::memory_order_relaxed);
-  });
   run.kernels = num_kernels();
-  run.device_ns = std::shared_ptr<const std::atomic<int64_t>>(state, &state->device_ns);
+  run.times = std::shared_ptr<const RunTimes>(state, &state->times);
   return run;
 }
 

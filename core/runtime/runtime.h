@@ -73,12 +73,21 @@ class Executable {
   virtual std::vector<std::string> kernel_names() const = 0;
 };
 
+// When a run began and ended, by the device's clock; valid once its timeline value is reached.
+struct RunTimes {
+  Signal begin, end;
+  int64_t device_ns() const {
+    // Relaxed: waiting for the timeline orders the stamps before this.
+    return static_cast<int64_t>(end.timestamp_ns.load(std::memory_order_relaxed) -
+                                begin.timestamp_ns.load(std::memory_order_relaxed));
+  }
+};
+
 struct Run {
   std::vector<BufferRef> outputs;  // one per program output; those that overwrite are the input's
   uint64_t done;                   // timeline value
   int kernels;
-  // Device time of the run in nanoseconds, valid once done is reached.
-  std::shared_ptr<const std::atomic<int64_t>> device_ns;
+  std::shared_ptr<const RunTimes> times;
 };
 
 class Runtime {

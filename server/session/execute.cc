@@ -275,7 +275,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     run->sequence = sequence;
     run->notify = command.notify();
     run->kernels = submitted->kernels;
-    run->device_ns = std::move(submitted->device_ns);
+    run->times = std::move(submitted->times);
     run->inputs = std::move(plan.inputs);
     counters_.set_programs_run(counters_.programs_run() + 1);
     counters_.set_kernels_launched(counters_.kernels_launched() + run->kernels);
@@ -305,7 +305,7 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     if (!result.ok()) {
       for (const auto& output : run->outputs) SetError(*output, result);
     }
-    const int64_t device_ns = run->device_ns ? run->device_ns->load(std::memory_order_acquire) : 0;
+    const int64_t device_ns = run->times ? run->times->device_ns() : 0;
     counters_.set_device_ns(counters_.device_ns() + device_ns);
     if (run->notify) Complete(run->sequence, result, device_ns, run->kernels);
     // Before others see that it has ended, and look for memory again.

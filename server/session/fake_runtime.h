@@ -277,13 +277,14 @@ class FakeRuntime final : public Runtime {
                                               NumElements(type.shape) * ItemSize(type.dtype)));
       run.outputs.push_back(std::move(buffer));
     }
-    auto device_ns = std::make_shared<std::atomic<int64_t>>(1000);
+    auto times = std::make_shared<RunTimes>();
+    times->end.timestamp_ns = 1000;
     std::vector<BufferRef> from(inputs.begin(), inputs.end());
     float offset = 0;
     for (const auto& [name, value] : variables) offset += static_cast<float>(value);
     run.done = fake->device->Enqueue([from, to = run.outputs, offset] { Add(from, to, offset); });
     run.kernels = 1;
-    run.device_ns = device_ns;
+    run.times = std::move(times);
     return run;
   }
 

@@ -154,7 +154,7 @@ class Session : public std::enable_shared_from_this<Session> {
     uint64_t sequence;
     bool notify;
     int kernels;
-    std::shared_ptr<const std::atomic<int64_t>> device_ns;
+    std::shared_ptr<const RunTimes> times;
     Tensors inputs, outputs;
   };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/base/status.h"
+#include "core/device/target.h"
 #include "core/rules/spec.h"
 #include "core/schedule/schedule.h"
 #include "tests/differential/expect.h"
@@ -60,6 +61,16 @@ std::string CheckMemoryPlan(const Schedule& schedule) {
   return "";
 }
 
+// This machine, and one that it is not, so that other widths and tilings are seen.
+std::vector<Target> TargetsFor(const Case& test, const Target& host) {
+  Target other = host;
+  other.vector_bytes = test.seed % 2 == 0 ? 16 : 64;
+  other.vector_registers = test.seed % 2 == 0 ? 16 : 32;
+  other.has_fma = test.seed % 3 != 0;
+  other.cores = test.seed % 5 == 0 ? 1 : 64;
+  return {host, other};
+}
+
 std::string CheckLinear(const Case& test, const Schedule& schedule, const Target& target,
                         absl::Span<const HostTensor> inputs, const Variables& variables,
                         absl::Span<const Expected> expected) {
@@ -96,10 +107,12 @@ absl::StatusOr<std::string> TryCheck(Case& test, ProgramRunner& runner,
   }
   for (const auto& [name, value] : variables) reference.variables[name] = value;
   const std::vector<Expected> expected = Expect(test.outputs, reference);
-  if (std::string problem = CheckLinear(test, schedule, runner.device().target(), inputs, variables,
-                                        expected);
-      !problem.empty()) {
-    return problem;
+  for (const Target& target : TargetsFor(test, runner.device().target())) {
+    std::string problem = CheckLinear(test, schedule, target, inputs, variables, expected);
+    if (!problem.empty()) {
+      return fmt::format("{} [vectors of {} bytes, {} cores]", problem, target.vector_bytes,
+                         target.cores);
+    }
   }
   if (!options.compile) return "";
 

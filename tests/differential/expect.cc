@@ -23,9 +23,7 @@ double Unit(DType dtype, double value) {
 
 double Largest(DType dtype) { return DecodeFloat(dtype, Format(dtype).max_code()); }
 
-double AsDouble(const Scalar& x) {
-  return IsFloat(x.dtype) ? x.f : static_cast<double>(x.i);
-}
+double AsDouble(const Scalar& x) { return IsFloat(x.dtype) ? x.f : static_cast<double>(x.i); }
 
 // Errors moved like elements: the op applied to float64 numbers.
 Errors Moved(const Node* node, const Errors& errors, const std::vector<Scalar>* index) {
@@ -80,8 +78,7 @@ double ElementwiseError(Op op, DType dtype, const Scalar& value,
     return kUnknown;
   }
   const bool transcendental = op == Op::kExp || op == Op::kLog || op == Op::kSin;
-  const double rounding =
-      !IsFloat(dtype) || !std::isfinite(value.f) ? 0 : Unit(dtype, value.f);
+  const double rounding = !IsFloat(dtype) || !std::isfinite(value.f) ? 0 : Unit(dtype, value.f);
   if (worst == 0) {
     if (transcendental && std::isfinite(value.f)) {
       return std::abs(value.f) + 4 * rounding > Largest(dtype) ? kUnknown : 4 * rounding;
@@ -177,8 +174,8 @@ Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Sc
       const bool fits = sum[i] + sum_error[i] + rounding < Largest(node->dtype) / 2;
       error[i] = fits ? std::isfinite(value) ? sum_error[i] + rounding : 0 : kUnknown;
     } else if (kind == ReduceKind::kMul) {
-      const bool fits = most[i] * 2 < Largest(node->dtype) &&
-                        least[i] > Smallest(node->dtype) / unit * 4;
+      const bool fits =
+          most[i] * 2 < Largest(node->dtype) && least[i] > Smallest(node->dtype) / unit * 4;
       // Known elements: the relative error of each product; else give up.
       if (!fits || error[i] != 0) {
         error[i] = kUnknown;
@@ -252,7 +249,8 @@ std::string Compare(absl::Span<const Scalar> actual, const Expected& expected) {
                   : fmt::format("element {} is {} instead of {}", i, a.i, e.i);
     }
   }
-  return wrong == 0 ? "" : fmt::format("{} ({} of {} elements are wrong)", first, wrong, actual.size());
+  return wrong == 0 ? ""
+                    : fmt::format("{} ({} of {} elements are wrong)", first, wrong, actual.size());
 }
 
 }  // namespace tensord

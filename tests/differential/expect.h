@@ -1,8 +1,9 @@
 // What a compiled graph may give: the reference evaluator's values, each with a bound on how far a
-// correct compiler may be off. Sums may be reassociated and contracted (one rounding for a * b + c),
-// Exp, Log and Sin may err by a few units in the last place; everything else is exact. The bounds
-// are carried through the graph, so that a comparison of two sums that might be equal says nothing
-// about its result, and an integer that depends on nothing inexact must be right to the bit.
+// correct compiler may be off. Sums may be reassociated and contracted (one rounding for a * b +
+// c), Exp, Log and Sin may err by a few units in the last place; everything else is exact. The
+// bounds are carried through the graph, so that a comparison of two sums that might be equal says
+// nothing about its result, and an integer that depends on nothing inexact must be right to the
+// bit.
 #pragma once
 
 #include <limits>

@@ -82,7 +82,8 @@ int Fuzz(const std::vector<char*>& files) {
 }  // namespace tensord
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("compares the compiler with the reference evaluator on random graphs");
+  absl::SetProgramUsageMessage(
+      "compares the compiler with the reference evaluator on random graphs");
   std::vector<char*> files = absl::ParseCommandLine(argc, argv);
   files.erase(files.begin());
   return tensord::Fuzz(files) == 0 ? 0 : 1;

@@ -21,9 +21,10 @@ namespace {
 using enum DType;
 using Ints = std::vector<int64_t>;
 
-constexpr DType kDTypes[] = {kBool,   kInt8,    kUint8,    kInt16,   kUint16,  kInt32,  kUint32,
-                             kInt64,  kUint64,  kFloat16,  kBFloat16, kFloat32, kFloat64};
-constexpr int64_t kSizes[] = {1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 31, 32, 33, 65};
+constexpr DType kDTypes[] = {kBool,  kInt8,   kUint8,   kInt16,    kUint16,  kInt32,  kUint32,
+                             kInt64, kUint64, kFloat16, kBFloat16, kFloat32, kFloat64};
+constexpr int64_t kSizes[] = {1,  2,  2,  3,  3,  4,  5,  6,  7,  8,  9,  11, 12,
+                              13, 15, 16, 17, 20, 24, 31, 32, 33, 36, 48, 60, 65};
 
 class Generator {
  public:
@@ -37,7 +38,8 @@ class Generator {
     const int leaves = 1 + Below(3);
     for (int i = 0; i < leaves; ++i) Add(Leaf(AnyDType(), AnyShape()));
     const int size = OneIn(3) ? 2 + Below(4) : 4 + Below(22);
-    for (int tries = 0; tries < 4 * size && static_cast<int>(pool_.size()) < size + leaves; ++tries) {
+    for (int tries = 0; tries < 4 * size && static_cast<int>(pool_.size()) < size + leaves;
+         ++tries) {
       Step();
     }
     ChooseOutputs();
@@ -79,14 +81,15 @@ class Generator {
       return Full(test_.graph, shape, value, dtype);
     }
     if (IsInt(dtype) && OneIn(6)) {
-      const Expr iota = Of(test_.graph.Make({.op = Op::kIota, .ints = Ints{std::max<int64_t>(
-                                                  NumElements(shape), 0)}, .dtype = kInt64}));
+      const Expr iota = Of(test_.graph.Make({.op = Op::kIota,
+                                             .ints = Ints{std::max<int64_t>(NumElements(shape), 0)},
+                                             .dtype = kInt64}));
       return Cast(Reshape(iota, shape), dtype);
     }
     if (IsInt(dtype) && OneIn(12)) {
       const int64_t low = IsSigned(dtype) ? Below(9) - 4 : Below(5);
-      const Node* variable = test_.graph.Variable("v" + std::string(1 + Below(3), 'v'), low,
-                                                  low + 5, dtype);
+      const Node* variable =
+          test_.graph.Variable("v" + std::string(1 + Below(3), 'v'), low, low + 5, dtype);
       // One type and bounds for a name: the first.
       for (const Node* known : variables_) {
         if (known->text == variable->text) variable = known;
@@ -145,7 +148,18 @@ class Generator {
   }
 
   void Step() {
-    switch (Below(14)) {
+    switch (Below(15)) {
+      case 14: {
+        // Views of views, of which only the last is used.
+        const size_t before = pool_.size();
+        Add(Movement(Any()));
+        for (int more = 1 + Below(5); more > 0 && pool_.size() > before; --more) {
+          const Expr x = Of(pool_.back());
+          pool_.pop_back();
+          Add(Movement(x));
+        }
+        return;
+      }
       case 0:
       case 1:
         return Add(Unary());
@@ -156,7 +170,7 @@ class Generator {
       case 5:
       case 6:
       case 7:
-        return Add(Movement());
+        return Add(Movement(Any()));
       case 8:
         return Add(Reduction());
       case 9:
@@ -227,15 +241,14 @@ class Generator {
     const Expr b = Partner(a.dtype(), a.shape());
     constexpr Op kFloatOps[] = {Op::kAdd, Op::kSub, Op::kMul,   Op::kDiv,   Op::kMax,
                                 Op::kMin, Op::kMul, Op::kCmpLt, Op::kCmpEq, Op::kCmpNe};
-    constexpr Op kIntOps[] = {Op::kAdd,      Op::kSub,      Op::kMul,      Op::kMax,
-                              Op::kMin,      Op::kFloorDiv, Op::kFloorMod, Op::kTruncDiv,
-                              Op::kTruncMod, Op::kAnd,      Op::kOr,       Op::kXor,
-                              Op::kShl,      Op::kShr,      Op::kCmpLt,    Op::kCmpEq,
-                              Op::kCmpNe};
+    constexpr Op kIntOps[] = {
+        Op::kAdd,      Op::kSub,      Op::kMul,      Op::kMax,   Op::kMin,  Op::kFloorDiv,
+        Op::kFloorMod, Op::kTruncDiv, Op::kTruncMod, Op::kAnd,   Op::kOr,   Op::kXor,
+        Op::kShl,      Op::kShr,      Op::kCmpLt,    Op::kCmpEq, Op::kCmpNe};
     constexpr Op kBoolOps[] = {Op::kAdd, Op::kMul, Op::kMax,   Op::kMin,   Op::kAnd,
                                Op::kOr,  Op::kXor, Op::kCmpLt, Op::kCmpEq, Op::kCmpNe};
     if (OneIn(6)) return Where(AsBool(Partner(AnyDType(), a.shape())), a, b);
-    const Op op = IsFloat(a.dtype()) ? Pick(kFloatOps)
+    const Op op = IsFloat(a.dtype())   ? Pick(kFloatOps)
                   : a.dtype() == kBool ? Pick(kBoolOps)
                                        : Pick(kIntOps);
     return OneIn(2) ? Make(op, {a, b}) : Make(op, {b, a});
@@ -258,7 +271,8 @@ class Generator {
         if (dim % d == 0) divisors.push_back(d);
       }
       if (!divisors.empty() && OneIn(2)) {
-        const int64_t d = divisors[static_cast<size_t>(Below(static_cast<int64_t>(divisors.size())))];
+        const int64_t d =
+            divisors[static_cast<size_t>(Below(static_cast<int64_t>(divisors.size())))];
         result.insert(result.end(), {d, dim / d});
       } else {
         result.push_back(dim);
@@ -270,8 +284,7 @@ class Generator {
     return result;
   }
 
-  Expr Movement() {
-    const Expr x = Any();
+  Expr Movement(const Expr& x) {
     const int64_t rank = x.rank();
     Ints dims(x.shape().begin(), x.shape().end());
     const int64_t axis = AnyAxis(x);
@@ -376,7 +389,15 @@ class Generator {
     const Expr x = OneIn(3) ? Any() : AnyWith(IsFloat);
     if (!x.ok() || x.rank() == 0) return x;
     const int64_t axis = OneIn(2) ? x.rank() - 1 : AnyAxis(x);
-    switch (Below(8)) {
+    switch (Below(10)) {
+      case 8: {
+        if (x.rank() < 2) return x;
+        const BatchNormResult norm = BatchNormTrain(x, std::nullopt, std::nullopt);
+        return OneIn(3) ? norm.mean : OneIn(2) ? norm.unbiased_var : norm.y;
+      }
+      case 9:
+        if (x.rank() < 3) return x;
+        return ScaledDotProductAttention(x, OneIn(2) ? x : x * 0.5, x, {.is_causal = OneIn(2)});
       case 0:
         return Softmax(x, axis);
       case 1:
@@ -443,7 +464,8 @@ class Generator {
     switch (Below(4)) {
       case 0:
       case 1: {
-        const Expr index = OneIn(2) ? AnyWith(IsInt) : Leaf(Pick({kInt32, kInt64, kUint8}), AnyShape());
+        const Expr index =
+            OneIn(2) ? AnyWith(IsInt) : Leaf(Pick({kInt32, kInt64, kUint8}), AnyShape());
         return !index.ok() || !IsInt(index.dtype()) ? table : Embedding(table, index);
       }
       case 2: {
@@ -462,6 +484,36 @@ class Generator {
     const Expr y = OneIn(2) ? Any() : x;
     if (!y.ok() || !IsFloat(y.dtype()) || NumElements(y.shape()) > 2000) return x;
     return Gradient(Sum(y), std::vector<Expr>{Any()})[0];
+  }
+
+  // The same value by an op that the smart constructor would have left out.
+  const Node* Unchanged(Graph& graph, const Node* x) {
+    Ints ints(x->shape.begin(), x->shape.end());
+    Op op = Op::kReshape;
+    switch (Below(6)) {
+      case 0:
+        op = Op::kExpand;
+        break;
+      case 1:
+        op = Op::kPermute;
+        std::iota(ints.begin(), ints.end(), 0);
+        break;
+      case 2:
+        op = Op::kPad;
+        ints.assign(2 * ints.size(), 0);
+        break;
+      case 3:
+        op = Op::kFlip;
+        ints.clear();
+        break;
+      case 4:
+        op = Op::kDetach;
+        ints.clear();
+        break;
+      default:
+        break;
+    }
+    return graph.Intern({.op = op, .src = {x}, .ints = ints});
   }
 
   void ChooseOutputs() {
@@ -484,8 +536,8 @@ class Generator {
     } else {
       for (size_t i = 0; i < outputs.size(); ++i) {
         for (const Node* param : params) {
-          const bool taken = std::find(overwrites.begin(), overwrites.end(), param->slot()) !=
-                             overwrites.end();
+          const bool taken =
+              std::find(overwrites.begin(), overwrites.end(), param->slot()) != overwrites.end();
           if (!taken && param->dtype == outputs[i]->dtype && param->shape == outputs[i]->shape &&
               overwrites[i] == Program::kFresh && OneIn(2)) {
             overwrites[i] = param->slot();
@@ -507,8 +559,12 @@ class Generator {
       }
       std::vector<const Node*> src;
       for (const Node* s : node->src) src.push_back(to.at(s));
-      to[node] = graph.Intern({.op = node->op, .src = src, .ints = node->ints, .text = node->text,
+      to[node] = graph.Intern({.op = node->op,
+                               .src = src,
+                               .ints = node->ints,
+                               .text = node->text,
                                .dtype = node->dtype});
+      if (OneIn(15)) to[node] = Unchanged(graph, to[node]);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       test_.outputs.push_back(to.at(outputs[i]));

@@ -80,8 +80,8 @@ class Interpreter {
     const int64_t at = index.size() == 1 ? index[0].i + static_cast<int64_t>(lane) : index[lane].i;
     Memory& memory = *buffers_[static_cast<size_t>(node->src[0]->slot())];
     if (at < 0 || at >= static_cast<int64_t>(memory.size())) {
-      problem_ = fmt::format("element {} of {} is out of bounds: {}", at, memory.size(),
-                             PrintNode(node));
+      problem_ =
+          fmt::format("element {} of {} is out of bounds: {}", at, memory.size(), PrintNode(node));
       return nullptr;
     }
     return &memory[static_cast<size_t>(at)];
@@ -166,8 +166,8 @@ class Interpreter {
         const Lanes lanes = Of(node->src[0]);
         Scalar total = lanes[0];
         for (size_t lane = 1; lane < lanes.size(); ++lane) {
-          total = *EvalOp(CombineOp(node->reduce_kind()), node->dtype,
-                          std::array{total, lanes[lane]});
+          total =
+              *EvalOp(CombineOp(node->reduce_kind()), node->dtype, std::array{total, lanes[lane]});
         }
         values_[node] = {total};
         return;

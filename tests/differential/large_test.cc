@@ -1,7 +1,7 @@
 // Sizes at which the compiler does what it does not for small ones: workgroups, blocks that stay in
-// a cache, packed and padded copies of factors, contractions summed in parts. Compared with loops in
-// double precision, since the reference evaluator would take minutes; and run twice, since results
-// must not depend on which thread comes first.
+// a cache, packed and padded copies of factors, contractions summed in parts. Compared with loops
+// in double precision, since the reference evaluator would take minutes; and run twice, since
+// results must not depend on which thread comes first.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,14 +103,15 @@ TEST(Large, MatMul) {
 TEST(Large, Convolution) {
   const struct {
     int64_t batch, in, out, size, taps, stride, padding;
-  } cases[] = {{8, 3, 33, 28, 5, 1, 0}, {5, 32, 17, 20, 3, 1, 1}, {16, 7, 64, 17, 3, 2, 1},
+  } cases[] = {{8, 3, 33, 28, 5, 1, 0},
+               {5, 32, 17, 20, 3, 1, 1},
+               {16, 7, 64, 17, 3, 2, 1},
                {40, 16, 16, 15, 3, 1, 2}};
   for (const auto& c : cases) {
     const std::string what = std::to_string(c.batch) + "," + std::to_string(c.in) + "->" +
                              std::to_string(c.out) + " " + std::to_string(c.size);
     Bench bench;
-    const Expr x =
-        bench.Input(Noise(DType::kFloat32, {c.batch, c.in, c.size, c.size}, -1, 1, 1));
+    const Expr x = bench.Input(Noise(DType::kFloat32, {c.batch, c.in, c.size, c.size}, -1, 1, 1));
     const Expr w = bench.Input(Noise(DType::kFloat32, {c.out, c.in, c.taps, c.taps}, -1, 1, 2));
     const int64_t stride[] = {c.stride};
     const PadAmount padding[] = {{c.padding, c.padding}};

@@ -69,7 +69,7 @@ TEST_P(Operators, CastAndBitcast) {
   }
 }
 
-// Each reduction over each set of axes, on its own and all at once.
+// Each reduction over each set of axes all at once, sums and maxima also on their own.
 TEST_P(Operators, Reductions) {
   const DType dtype = GetParam();
   const std::vector<std::vector<int64_t>> axes = {{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1}, {0, 1, 2}};
@@ -80,6 +80,7 @@ TEST_P(Operators, Reductions) {
       std::vector<int64_t> ints = {kind};
       ints.insert(ints.end(), set.begin(), set.end());
       all.outputs.push_back(all.graph.Make(Op::kReduce, absl::MakeConstSpan({shared}), ints));
+      if (kind != 0 && kind != 2) continue;
       Case one;
       const Node* x = one.graph.Param(0, dtype, {3, 17, 5});
       one.outputs.push_back(one.graph.Make(Op::kReduce, absl::MakeConstSpan({x}), ints));

@@ -1,8 +1,7 @@
 // Outputs that overwrite inputs, which other outputs read: in every order, at other indices, twice.
 // Whatever the scheduler does in place, results are as if every input were read first.
-#include <gtest/gtest.h>
-
 #include <absl/strings/str_replace.h>
+#include <gtest/gtest.h>
 
 #include "tests/differential/check.h"
 
@@ -148,11 +147,11 @@ TEST_P(Overwrite, IsAsIfReadFirst) {
   static ProgramRunner& runner = *new ProgramRunner;
   for (const int64_t size : {1, 2, 7, 16, 33}) {
     const std::string number = std::to_string(size);
-    const std::string text = absl::StrReplaceAll(
-        std::string(GetParam().text), {{"N", number},
-                                       {"0:R", "0:" + std::to_string(65 - size)},
-                                       {"1:E", "1:" + std::to_string(size + 1)},
-                                       {"Neg", "Neg"}});  // the longest match wins
+    const std::string text = absl::StrReplaceAll(std::string(GetParam().text),
+                                                 {{"N", number},
+                                                  {"0:R", "0:" + std::to_string(65 - size)},
+                                                  {"1:E", "1:" + std::to_string(size + 1)},
+                                                  {"Neg", "Neg"}});  // the longest match wins
     absl::StatusOr<Case> test = ParseCase(text);
     ASSERT_TRUE(test.ok()) << test.status() << "\n" << text;
     EXPECT_EQ(Check(*test, runner), "") << text;

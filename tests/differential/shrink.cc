@@ -12,8 +12,8 @@ namespace tensord {
 namespace {
 
 // What a node becomes, given its new sources; null to give up.
-using Remake = std::function<const Node*(Graph& graph, const Node* node,
-                                         const std::vector<const Node*>& src)>;
+using Remake =
+    std::function<const Node*(Graph& graph, const Node* node, const std::vector<const Node*>& src)>;
 
 const Node* TryIntern(Graph& graph, const NodeSpec& spec) {
   Inferred inferred;
@@ -21,8 +21,9 @@ const Node* TryIntern(Graph& graph, const NodeSpec& spec) {
 }
 
 const Node* Same(Graph& graph, const Node* node, const std::vector<const Node*>& src) {
-  return TryIntern(graph, {.op = node->op, .src = src, .ints = node->ints, .text = node->text,
-                           .dtype = node->dtype});
+  return TryIntern(
+      graph,
+      {.op = node->op, .src = src, .ints = node->ints, .text = node->text, .dtype = node->dtype});
 }
 
 // The case with every node remade, slots numbered anew. Outputs that `keep` lacks are left out.
@@ -140,15 +141,17 @@ class Shrinker {
         if (victim->src[s]->dtype != victim->dtype || victim->src[s]->shape != victim->shape) {
           continue;
         }
-        replaced = Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) {
-          return node == victim ? src[s] : Same(graph, node, src);
-        }));
+        replaced =
+            Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) {
+              return node == victim ? src[s] : Same(graph, node, src);
+            }));
       }
       if (!replaced) {
-        replaced = Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) {
-          return node == victim ? graph.Param(free_slot, node->dtype, node->shape)
-                                : Same(graph, node, src);
-        }));
+        replaced =
+            Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) {
+              return node == victim ? graph.Param(free_slot, node->dtype, node->shape)
+                                    : Same(graph, node, src);
+            }));
       }
       any |= replaced;
       if (replaced) --back;  // wraps to look at the same place again
@@ -170,7 +173,8 @@ class Shrinker {
               const AttrKind kind = Info(node->op).attr;
               if (kind == AttrKind::kShape || kind == AttrKind::kParam) {
                 const size_t first = kind == AttrKind::kParam ? 1 : 0;
-                std::replace(ints.begin() + static_cast<std::ptrdiff_t>(first), ints.end(), size, smaller);
+                std::replace(ints.begin() + static_cast<std::ptrdiff_t>(first), ints.end(), size,
+                             smaller);
               } else if (node->op == Op::kShrink) {
                 for (size_t i = 1; i < ints.size(); i += 2) {
                   if (ints[i] == size) ints[i] = smaller;
@@ -178,8 +182,11 @@ class Shrinker {
               } else if (kind == AttrKind::kSlide && ints[4] == size) {
                 ints[4] = smaller;
               }
-              return TryIntern(graph, {.op = node->op, .src = src, .ints = ints,
-                                       .text = node->text, .dtype = node->dtype});
+              return TryIntern(graph, {.op = node->op,
+                                       .src = src,
+                                       .ints = ints,
+                                       .text = node->text,
+                                       .dtype = node->dtype});
             }))) {
           any = true;
           break;
@@ -196,13 +203,17 @@ class Shrinker {
     for (const DType from : used) {
       const DType to = IsFloat(from) ? DType::kFloat32 : DType::kInt32;
       if (from == to || from == DType::kBool) continue;
-      any |= Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) -> const Node* {
-        if (node->op == Op::kConst && node->dtype == from && !IsFloat(from)) {
-          return graph.Int(to, node->Int());
-        }
-        return TryIntern(graph, {.op = node->op, .src = src, .ints = node->ints, .text = node->text,
-                                 .dtype = node->dtype == from ? to : node->dtype});
-      }));
+      any |= Try(Rebuild(
+          best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) -> const Node* {
+            if (node->op == Op::kConst && node->dtype == from && !IsFloat(from)) {
+              return graph.Int(to, node->Int());
+            }
+            return TryIntern(graph, {.op = node->op,
+                                     .src = src,
+                                     .ints = node->ints,
+                                     .text = node->text,
+                                     .dtype = node->dtype == from ? to : node->dtype});
+          }));
     }
     return any;
   }

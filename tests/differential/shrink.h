@@ -7,7 +7,8 @@
 
 namespace tensord {
 
-// The smallest case found for which `fails` holds; it holds for `test`. Tries at most `budget` cases.
+// The smallest case found for which `fails` holds; it holds for `test`. Tries at most `budget`
+// cases.
 Case Shrink(const Case& test, const std::function<bool(Case&)>& fails, int budget = 600);
 
 }  // namespace tensord

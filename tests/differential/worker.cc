@@ -76,8 +76,8 @@ void Worker::Serve(int from, int to) const {
   ProgramRunner runner;
   while (const std::optional<std::string> text = Receive(from)) {
     absl::StatusOr<Case> test = ParseCase(*text);
-    const std::string result = test.ok() ? tensord::Check(*test, runner, options_)
-                                         : std::string(Message(test.status()));
+    const std::string result =
+        test.ok() ? tensord::Check(*test, runner, options_) : std::string(Message(test.status()));
     if (!Send(to, result)) break;
   }
   _exit(0);
@@ -117,8 +117,7 @@ std::string Worker::Check(std::string_view text) {
     siginfo_t end;
     waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOWAIT);
   }
-  const std::string problem =
-      timed_out ? "timed out" : fmt::format("crashed: {}", LastWords());
+  const std::string problem = timed_out ? "timed out" : fmt::format("crashed: {}", LastWords());
   Stop();
   return problem;
 }

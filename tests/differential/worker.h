@@ -1,5 +1,5 @@
-// Worker: checks cases in a process of its own, so that a case that crashes or hangs the compiler is
-// a result like any other.
+// Worker: checks cases in a process of its own, so that a case that crashes or hangs the compiler
+// is a result like any other.
 //
 //   Worker worker;                        // before the process has threads
 //   std::string problem = worker.Check(PrintCase(test));
