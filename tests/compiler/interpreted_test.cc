@@ -9,13 +9,11 @@
 #include <random>
 
 #include "core/base/status.h"
-#include "core/codegen/codegen.h"
 #include "core/ir/text.h"
 #include "core/rewrite/constant.h"
 #include "core/rules/random_graph.h"
-#include "core/rules/spec.h"
 #include "core/schedule/schedule.h"
-#include "tests/compiler/linear_interpreter.h"
+#include "tests/differential/interpret.h"
 
 namespace tensord {
 namespace {
@@ -38,35 +36,19 @@ Target AnyTarget(uint32_t seed) {
   return target;
 }
 
-absl::Status RunKernel(const Kernel& kernel, const Target& target,
-                       const std::vector<Elements*>& buffers, const ReferenceInputs& inputs) {
-  TD_RETURN_IF_ERROR(VerifyKernel({kernel.sink}), "{}", Print({kernel.sink}));
-  TD_ASSIGN_OR_RETURN(const std::unique_ptr<LinearKernel> lowered, LowerKernel(kernel, target));
-  const LinearProgram& program = lowered->program;
-  TD_RETURN_IF_ERROR(VerifyLinear(program.body), "{}", PrintList(program.body));
-  return Interpret(program, buffers, inputs.variables);
-}
-
-absl::StatusOr<std::vector<Elements>> RunProgram(const Program& program, const Target& target,
-                                                 const ReferenceInputs& inputs) {
+absl::StatusOr<std::vector<Memory>> RunProgram(const Program& program, const Target& target,
+                                               const ReferenceInputs& inputs) {
   TD_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(program));
-  std::vector<Elements> buffers;
+  std::vector<Memory> memory;
   for (const Schedule::Buffer& buffer : schedule.buffers) {
-    // What nobody wrote is not zero.
-    buffers.emplace_back(buffer.elements, Scalar::Of(buffer.dtype, 77));
-    if (buffer.kind == Schedule::Kind::kInput) buffers.back() = inputs.params.at(buffer.index);
+    memory.emplace_back(buffer.elements);
+    if (buffer.kind == Schedule::Kind::kInput) memory.back() = inputs.params.at(buffer.index);
   }
-  for (const Schedule::Step& step : schedule.steps) {
-    std::vector<Elements*> arguments;
-    for (const int buffer : step.buffers) arguments.push_back(&buffers[buffer]);
-    if (step.kernel == Schedule::Step::kCopy) {
-      *arguments[0] = *arguments[1];
-    } else {
-      TD_RETURN_IF_ERROR(RunKernel(*schedule.kernels[step.kernel], target, arguments, inputs));
-    }
-  }
-  std::vector<Elements> outputs;
-  for (const int buffer : schedule.outputs) outputs.push_back(buffers[buffer]);
+  const Variables variables(inputs.variables.begin(), inputs.variables.end());
+  const std::string fault = Interpret(schedule, target, memory, variables);
+  if (!fault.empty()) return InvalidArgument("{}", fault);
+  std::vector<Memory> outputs;
+  for (const int buffer : schedule.outputs) outputs.push_back(memory[buffer]);
   return outputs;
 }
 
