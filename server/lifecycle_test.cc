@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -43,6 +44,28 @@ TEST_F(ServerTest, DrainFinishesWhatWasAccepted) {
   EXPECT_EQ(client->ReadCompletion(99), nullptr);  // reads until the daemon ends the stream
   const grpc::Status status = client->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  drain.join();
+  EXPECT_TRUE(finished);
+}
+
+TEST_F(ServerTest, DrainDoesNotWaitForAClientThatGoesOnSending) {
+  StartServer();
+  auto client = Open();
+  std::atomic<bool> ended{false};
+  bool finished = false;
+  std::thread drain([&] {
+    finished = server_->Drain(absl::Seconds(60));
+    ended = true;
+  });
+  ASSERT_TRUE(client->ReadGoAway());
+  std::thread sender([&] {
+    while (!ended) {
+      for (int i = 0; i < 100; ++i) client->Release({TensorHandle(0)});
+      client->Send();
+    }
+  });
+  EXPECT_EQ(client->ReadCompletion(1), nullptr);  // reads until the daemon ends the stream
+  sender.join();
   drain.join();
   EXPECT_TRUE(finished);
 }

@@ -65,8 +65,18 @@ absl::Status CompiledExecutable::Check(
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<DeviceMemory>> CompiledExecutable::Scratch(
+    DeviceState& shared) const {
+  absl::MutexLock lock(&shared.mu);
+  std::shared_ptr<DeviceMemory> scratch = shared.scratch.lock();
+  if (scratch != nullptr && scratch->size() >= schedule_.scratch_bytes) return scratch;
+  TD_ASSIGN_OR_RETURN(scratch, device_->allocator().Allocate(schedule_.scratch_bytes));
+  shared.scratch = scratch;
+  return scratch;
+}
+
 absl::StatusOr<Run> CompiledExecutable::Launch(
-    std::shared_ptr<const Executable> self, absl::Mutex& submitting,
+    std::shared_ptr<const Executable> self, DeviceState& shared,
     absl::Span<const BufferRef> inputs,
     const absl::flat_hash_map<std::string, int64_t>& variables) const {
   TD_RETURN_IF_ERROR(Check(inputs, variables));
@@ -75,8 +85,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
   Allocator& allocator = device_->allocator();
   state->buffers.assign(inputs.begin(), inputs.end());
   if (schedule_.scratch_bytes > 0) {
-    TD_ASSIGN_OR_RETURN(state->scratch, allocator.Allocate(schedule_.scratch_bytes),
-                        "program '{}': scratch", name_);
+    TD_ASSIGN_OR_RETURN(state->scratch, Scratch(shared), "program '{}': scratch", name_);
   }
   Run run;
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -120,7 +129,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
     }
   }
   {
-    absl::MutexLock lock(&submitting);
+    absl::MutexLock lock(&shared.submitting);
     run.done = timeline.Reserve();
     list.Wait(timeline.signal(), run.done - 1);
     list.Timestamp(&state->times.begin);

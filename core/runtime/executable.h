@@ -1,6 +1,7 @@
 // A scheduled and compiled program on one device, and how it is launched.
 #pragma once
 
+#include <absl/base/thread_annotations.h>
 #include <absl/synchronization/mutex.h>
 
 #include <memory>
@@ -11,6 +12,16 @@
 #include "core/schedule/schedule.h"
 
 namespace tensord {
+
+// What the runs on one device share.
+struct DeviceState {
+  // Held from the reservation on the timeline to the submission.
+  absl::Mutex submitting;
+  // The scratch memory of the run that was launched last, while it is in flight: the device does one
+  // run after the other, so a run that is queued behind it can use the same.
+  absl::Mutex mu;
+  std::weak_ptr<DeviceMemory> scratch ABSL_GUARDED_BY(mu);
+};
 
 class CompiledExecutable : public Executable {
  public:
@@ -34,8 +45,8 @@ class CompiledExecutable : public Executable {
   std::vector<std::string> kernel_names() const override;
 
   // Checks, allocates and enqueues; see Runtime::Submit. `self` is this executable, kept until the
-  // run is done; `submitting` is held from the reservation on the timeline to the submission.
-  absl::StatusOr<Run> Launch(std::shared_ptr<const Executable> self, absl::Mutex& submitting,
+  // run is done.
+  absl::StatusOr<Run> Launch(std::shared_ptr<const Executable> self, DeviceState& shared,
                              absl::Span<const BufferRef> inputs,
                              const absl::flat_hash_map<std::string, int64_t>& variables) const;
   Device& device() const { return *device_; }
@@ -43,6 +54,7 @@ class CompiledExecutable : public Executable {
  private:
   friend class RuntimeImpl;
 
+  absl::StatusOr<std::shared_ptr<DeviceMemory>> Scratch(DeviceState& shared) const;
   absl::Status Check(absl::Span<const BufferRef> inputs,
                      const absl::flat_hash_map<std::string, int64_t>& variables) const;
 

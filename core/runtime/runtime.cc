@@ -31,7 +31,7 @@ class RuntimeImpl : public Runtime {
                              : static_cast<int>(std::thread::hardware_concurrency())) {
     for (const auto& device : devices_) {
       device_pointers_.push_back(device.get());
-      submitting_[device.get()] = std::make_unique<absl::Mutex>();
+      shared_[device.get()] = std::make_unique<DeviceState>();
     }
   }
 
@@ -95,13 +95,13 @@ class RuntimeImpl : public Runtime {
                              absl::Span<const BufferRef> inputs,
                              const absl::flat_hash_map<std::string, int64_t>& variables) override {
     const auto& compiled = static_cast<const CompiledExecutable&>(*executable);
-    return compiled.Launch(executable, *submitting_.at(&compiled.device()), inputs, variables);
+    return compiled.Launch(executable, *shared_.at(&compiled.device()), inputs, variables);
   }
 
   absl::StatusOr<uint64_t> SubmitList(Device& device,
                                       const std::function<void(CommandList&)>& fill) override {
     CommandList list;
-    absl::MutexLock lock(submitting_.at(&device).get());
+    absl::MutexLock lock(&shared_.at(&device)->submitting);
     Timeline& timeline = device.timeline();
     const uint64_t done = timeline.Reserve();
     list.Wait(timeline.signal(), done - 1);
@@ -175,7 +175,7 @@ class RuntimeImpl : public Runtime {
   const RuntimeOptions options_;
   const std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Device*> device_pointers_;
-  absl::flat_hash_map<const Device*, std::unique_ptr<absl::Mutex>> submitting_;
+  absl::flat_hash_map<const Device*, std::unique_ptr<DeviceState>> shared_;
   KernelCache kernels_;
   mutable absl::Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mu_);

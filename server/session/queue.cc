@@ -138,6 +138,7 @@ bool Session::TakeFrame(v1::ServerFrame* frame) {
   frame->Clear();
   absl::MutexLock lock(&mu_);
   if (!WorthAFrame()) return false;
+  told_all_ = accept_until_ && AllDone();
   frame->Swap(&outgoing_);
   something_to_tell_ = false;
   frame->set_acknowledged(executed_);
@@ -157,12 +158,16 @@ void Session::GoAway(const std::string& reason, absl::Duration grace) {
   Flush();
 }
 
+bool Session::AllDone() const {
+  const auto arriving = [](const auto& transfer) { return transfer.second.claimed; };
+  const bool executed = accept_until_ ? executed_ >= *accept_until_ : queue_.empty();
+  return executed && in_flight_ == 0 && compiling_ == 0 && copying_ == 0 && pins_ == 0 &&
+         absl::c_none_of(transfers_, arriving);
+}
+
 bool Session::Idle() {
   absl::MutexLock lock(&mu_);
-  if (ended_) return true;
-  const auto arriving = [](const auto& transfer) { return transfer.second.claimed; };
-  return queue_.empty() && in_flight_ == 0 && compiling_ == 0 && copying_ == 0 && pins_ == 0 &&
-         !something_to_tell_ && absl::c_none_of(transfers_, arriving);
+  return ended_ || (AllDone() && (!something_to_tell_ || told_all_));
 }
 
 void Session::Close(const absl::Status& status) {

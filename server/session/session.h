@@ -178,6 +178,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Poke();
   void Flush();
   bool WorthAFrame() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // All that was accepted is done; what a client sends after it was told to go is only refused.
+  bool AllDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NotifyWaiters();
   std::optional<absl::StatusOr<Awaited>> Resolve(const AwaitRequest& request)
@@ -243,6 +245,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<uint64_t> accept_until_ ABSL_GUARDED_BY(mu_);  // set when going away
+  bool told_all_ ABSL_GUARDED_BY(mu_) = false;  // and the client knows what became of all these
   absl::Time last_command_ ABSL_GUARDED_BY(mu_) = opened_;
 
   HandleTable<Tensor> tensors_ ABSL_GUARDED_BY(mu_){Handle::kTensor};

@@ -10,6 +10,7 @@
 #include "backends/registry.h"
 #include "core/base/status.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/testing.h"
 #include "tests/compiler/run_program.h"
 
@@ -193,6 +194,33 @@ TEST(Runtime, RunsOfOneDeviceSeeEachOther) {
   }
   ASSERT_TRUE(device.timeline().Wait(done, absl::InfiniteFuture()).ok());
   EXPECT_EQ(Download(*buffer).AsDoubles()[999], 999 + 200);
+}
+
+TEST(Runtime, QueuedRunsShareTheirScratch) {
+  auto runtime = MakeRuntime();
+  Device& device = *runtime->devices()[0];
+  Bench bench;
+  const Expr x = bench.Counting({1 << 18});
+  const Expr y(&bench.graph(), bench.graph().Make(Op::kContiguous, {(x * 2.0).node()}));
+  const int64_t flip[] = {0};
+  auto executable = runtime->Prepare(MakeProgram({Flip(y, flip) + 1.0}, bench.inputs()), device,
+                                     nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  ASSERT_GE((*executable)->scratch_bytes(), 1u << 20);
+  const BufferRef input = Upload(device, bench.inputs()[0]);
+  std::vector<tensord::Run> runs;
+  for (int i = 0; i < 50; ++i) {
+    auto run = runtime->Submit(*executable, {input}, {});
+    ASSERT_TRUE(run.ok()) << run.status();
+    runs.push_back(*std::move(run));
+  }
+  ASSERT_TRUE(device.timeline().Wait(runs.back().done, absl::InfiniteFuture()).ok());
+  for (const tensord::Run& run : {runs.front(), runs.back()}) {
+    EXPECT_EQ(Download(*run.outputs[0]).AsDoubles()[0], 2.0 * ((1 << 18) - 1) + 1);
+  }
+  // 50 outputs, the input, and far from 50 times the scratch.
+  EXPECT_LE(device.allocator().stats().peak_in_use_bytes,
+            (50 + 1 + 20) * (uint64_t{1} << 20));
 }
 
 TEST(NullDevice, CompilesAndComputesNothing) {
