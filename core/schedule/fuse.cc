@@ -23,6 +23,7 @@ constexpr int kMaxUnitDepth = 576;
 // Beyond this many kernels a program is not worth the search for merges, whose cost grows with the
 // square.
 constexpr size_t kMaxSearched = 8192;
+constexpr std::ptrdiff_t kMaxSiblings = 16;  // that each tensor is tried with
 
 using RangeSet = std::vector<const Node*>;
 
@@ -220,9 +221,15 @@ class Fuser {
     }
     for (const Node* tensor : materialized_.tensors) {
       for (const Node* need : big_needs(tensor)) {
-        for (const Node* other : readers.at(need)) {
-          const int a = unit_of_.at(tensor), b = unit_of_.at(other);
-          if (a == b || position_.at(other) <= position_.at(tensor)) continue;
+        // Readers are in the order of the graph; the next few are as good as any.
+        const std::vector<const Node*>& all = readers.at(need);
+        const auto self = std::lower_bound(all.begin(), all.end(), position_.at(tensor),
+                                           [&](const Node* reader, int position) {
+                                             return position_.at(reader) < position;
+                                           });
+        for (auto other = self + 1; other < std::min(self + 1 + kMaxSiblings, all.end()); ++other) {
+          const int a = unit_of_.at(tensor), b = unit_of_.at(*other);
+          if (a == b) continue;
           if (DependsOn(a, b) || DependsOn(b, a)) continue;
           TryMerge(a, b);
         }

@@ -160,7 +160,7 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
     consumers[node];
     for (const Node* src : node->src) {
       std::vector<const Node*>& users = consumers[src];
-      if (std::find(users.begin(), users.end(), node) == users.end()) users.push_back(node);
+      if (users.empty() || users.back() != node) users.push_back(node);
     }
   }
 

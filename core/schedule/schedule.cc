@@ -24,6 +24,8 @@ constexpr uint64_t kScratchAlignment = 256;
 // out in blocks of them: where rows are far apart, each read would need a page of its own.
 constexpr int64_t kBlock = 32;
 constexpr int64_t kBlockedBytes = 256 << 10;
+// An output that is to stand in more places than this is copied to the others.
+constexpr size_t kMaxStores = 8;
 // A contraction that reads an input this often gets a copy of it in the order it likes.
 constexpr double kPackReuse = 16;
 
@@ -102,7 +104,8 @@ class Scheduler {
   absl::flat_hash_map<const Node*, int> buffer_of_;
   // Where outputs are stored besides: tensor -> buffers.
   absl::flat_hash_map<const Node*, std::vector<int>> also_;
-  std::vector<Lowered> lowered_;          // by unit
+  std::vector<std::pair<int, int>> copies_at_end_;  // buffers: to, from
+  std::vector<Lowered> lowered_;                    // by unit
   std::vector<std::vector<int>> before_;  // by unit: units that run earlier
   absl::flat_hash_map<std::string, int> kernel_of_;
   Schedule schedule_;
@@ -264,7 +267,13 @@ void Scheduler::MakeBuffers() {
     }
     const int buffer = AddBuffer(Schedule::Kind::kOutput, static_cast<int64_t>(i), output.value);
     schedule_.outputs.push_back(buffer);
-    if (!buffer_of_.emplace(output.value, buffer).second) also_[output.value].push_back(buffer);
+    if (buffer_of_.emplace(output.value, buffer).second) continue;
+    std::vector<int>& also = also_[output.value];
+    if (also.size() < kMaxStores) {
+      also.push_back(buffer);
+    } else {
+      copies_at_end_.push_back({buffer, buffer_of_.at(output.value)});
+    }
   }
 }
 
@@ -396,7 +405,6 @@ absl::Status Scheduler::OrderSteps() {
     for (int reader : readers[buffer]) before_[reader].push_back(found->second);
   }
 
-  std::vector<std::pair<int, int>> copies;  // buffers: to, from
   for (const OutputValue& output : outputs_) {
     if (output.overwrites == Program::kFresh || NumElements(output.value->shape) == 0) continue;
     const int input = static_cast<int>(output.overwrites);
@@ -417,7 +425,7 @@ absl::Status Scheduler::OrderSteps() {
       in_place = in_place && CanRunBefore(reader, unit);
     }
     if (!in_place) {
-      copies.push_back({input, source});
+      copies_at_end_.push_back({input, source});
       continue;
     }
     before_[unit].insert(before_[unit].end(), others.begin(), others.end());
@@ -455,7 +463,7 @@ absl::Status Scheduler::OrderSteps() {
     }
   }
   TD_CHECK(static_cast<int>(schedule_.steps.size()) == count, "the kernels wait for each other");
-  for (const auto& [to, from] : copies) {
+  for (const auto& [to, from] : copies_at_end_) {
     schedule_.steps.push_back({Schedule::Step::kCopy, {to, from}});
   }
   return absl::OkStatus();
