@@ -181,7 +181,11 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
       owner->value->origin = nullptr;
     }
   }
-  connection_->Send(std::move(command));
+  const uint64_t sequence = connection_->Send(std::move(command));
+  for (const StateRef& result : results) result->value->buffer->run = sequence;
+  for (size_t overwritten : captured.overwritten) {
+    captured.captured[overwritten].owner->value->buffer->run = sequence;
+  }
   return results;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ constexpr uint64_t kPendingCommands = 4096;
 // Releases wait for a command to ride on until they are this many or this large.
 constexpr size_t kReleaseCount = 64;
 constexpr uint64_t kReleaseBytes = 8 << 20;
+// Runs whose failure is remembered.
+constexpr size_t kFailures = 4096;
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -112,7 +115,9 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
     absl::MutexLock lock(&mu_);
     std::vector<uint64_t> handles = TakeReleases();
     command.mutable_run()->mutable_release()->Add(handles.begin(), handles.end());
+    command.mutable_run()->set_notify(true);
     const uint64_t sequence = SendLocked(std::move(command));
+    running_.insert(sequence);
     Recycle(handles);
     return sequence;
   }
@@ -162,6 +167,20 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
                               last_sequence_ - acknowledged_);
     }
     return ended_;
+  }
+
+  std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline) {
+    absl::MutexLock lock(&mu_);
+    auto settled = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return !running_.contains(sequence) || finished_ || !ended_.ok();
+    };
+    if (!mu_.AwaitWithDeadline(absl::Condition(&settled), deadline)) {
+      return DeadlineExceeded("{} did not finish the run in time", address_);
+    }
+    if (!ended_.ok()) return ended_;
+    if (auto it = failures_.find(sequence); it != failures_.end()) return it->second;
+    if (sequence < forgotten_) return std::nullopt;
+    return absl::OkStatus();
   }
 
   bool WasRefused(uint64_t sequence) const {
@@ -257,6 +276,15 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
     }
     acknowledged_ = std::max(acknowledged_, received_.acknowledged());
     for (const v1::CommandError& error : received_.errors()) refused_.insert(error.sequence());
+    for (const v1::Completion& completion : received_.completions()) {
+      running_.erase(completion.sequence());
+      if (completion.status().code() == 0) continue;
+      failures_[completion.sequence()] = Decode(completion.status());
+      if (failures_.size() > kFailures) {
+        forgotten_ = failures_.begin()->first + 1;
+        failures_.erase(failures_.begin());
+      }
+    }
     if (received_.has_go_away()) go_away_ = received_.go_away().reason();
   }
 
@@ -301,6 +329,9 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
   uint64_t max_pending_ ABSL_GUARDED_BY(mu_) = kPendingCommands;
   int max_frame_commands_ ABSL_GUARDED_BY(mu_) = kFrameCommands;
   absl::flat_hash_set<uint64_t> refused_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_set<uint64_t> running_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, absl::Status> failures_ ABSL_GUARDED_BY(mu_);  // of runs
+  uint64_t forgotten_ ABSL_GUARDED_BY(mu_) = 0;  // failures of runs before this may be lost
   std::vector<uint64_t> releases_ ABSL_GUARDED_BY(mu_);
   uint64_t release_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t next_slot_ ABSL_GUARDED_BY(mu_) = 0;
@@ -343,6 +374,10 @@ void Connection::Release(uint64_t handle, uint64_t bytes) { stream_->Release(han
 uint64_t Connection::Send(v1::Command command) {
   return command.has_run() ? stream_->SendRun(std::move(command))
                            : stream_->Send(std::move(command));
+}
+
+std::optional<absl::Status> Connection::AwaitRun(uint64_t sequence, absl::Time deadline) {
+  return stream_->AwaitRun(sequence, deadline);
 }
 
 absl::Status Connection::WaitForRoom(absl::Time deadline) { return stream_->AwaitRoom(deadline); }
@@ -395,7 +430,6 @@ absl::Status Connection::UploadChunks(uint64_t transfer_id, absl::Span<const cha
 }
 
 absl::Status Connection::Download(uint64_t handle, absl::Span<char> out, absl::Time deadline) {
-  FlushReleases();
   TD_RETURN_IF_ERROR(status());
   v1::DownloadRequest request;
   request.set_session_token(welcome().session_token());
@@ -427,7 +461,7 @@ absl::Status Connection::Download(uint64_t handle, absl::Span<char> out, absl::T
 }
 
 absl::Status Connection::Wait(uint64_t handle, absl::Time deadline) {
-  FlushReleases();
+  if (handle == 0) FlushReleases();
   TD_RETURN_IF_ERROR(status());
   v1::WaitRequest request;
   request.set_session_token(welcome().session_token());

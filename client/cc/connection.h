@@ -20,8 +20,8 @@
 #include <absl/types/span.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/ir/dtype.h"
@@ -75,6 +75,9 @@ class Connection {
                       const std::string& device, absl::Span<const char> data, absl::Time deadline);
   // Waits for the tensor's value and copies it out; `out` must have its size.
   absl::Status Download(uint64_t handle, absl::Span<char> out, absl::Time deadline);
+  // Waits for a run, by the number that Send returned, and says how it went. The answer comes on
+  // the stream, which is faster than a call. Nothing if it failed so long ago that it is forgotten.
+  std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline);
   // Waits until the device has done all commands sent so far, and says what became of the handle.
   absl::Status Wait(uint64_t handle, absl::Time deadline);
   absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);

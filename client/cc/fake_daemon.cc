@@ -69,7 +69,13 @@ class FakeDaemon::Service : public v1::SessionService::Service {
       {
         absl::MutexLock lock(&daemon_.mu_);
         daemon_.last_frame_bytes_ = frame.ByteSizeLong();
-        for (const v1::Command& command : frame.commands()) daemon_.Execute(command);
+        for (const v1::Command& command : frame.commands()) {
+          const absl::Status status = daemon_.Execute(command);
+          if (!command.has_run() || !command.run().notify()) continue;
+          v1::Completion& completion = *reply.add_completions();
+          completion.set_sequence(command.sequence());
+          Encode(status, completion.mutable_status());
+        }
         reply.set_acknowledged(daemon_.executed_);
       }
       stream->Write(reply);
@@ -219,7 +225,8 @@ void FakeDaemon::FailNextRun(absl::Status error) {
 
 void FakeDaemon::Violation(std::string what) { violations_.push_back(std::move(what)); }
 
-void FakeDaemon::Execute(const v1::Command& command) {
+absl::Status FakeDaemon::Execute(const v1::Command& command) {
+  absl::Status status;
   commands_.push_back(command);
   if (command.sequence() != executed_ + 1) Violation("commands have gaps");
   switch (command.verb_case()) {
@@ -244,7 +251,7 @@ void FakeDaemon::Execute(const v1::Command& command) {
       break;
     }
     case v1::Command::kRun:
-      Run(command.run());
+      status = Run(command.run());
       break;
     case v1::Command::kRelease:
       for (uint64_t handle : command.release().handles()) Release(handle);
@@ -256,17 +263,24 @@ void FakeDaemon::Execute(const v1::Command& command) {
       Violation("a command without a verb");
   }
   executed_ = command.sequence();
+  return status;
 }
 
-void FakeDaemon::Run(const v1::RunProgram& run) {
+absl::Status FakeDaemon::Run(const v1::RunProgram& run) {
   auto it = programs_.find(run.program());
-  if (it == programs_.end()) return Violation("a run of an unknown program");
+  if (it == programs_.end()) {
+    Violation("a run of an unknown program");
+    return NotFound("no such program");
+  }
   const Program& program = it->second;
   absl::Status error = std::exchange(fail_next_, absl::OkStatus());
   ReferenceInputs inputs;
   for (int slot = 0; slot < run.inputs_size(); ++slot) {
     auto tensor = tensors_.find(run.inputs(slot));
-    if (tensor == tensors_.end()) return Violation("a run reads an unknown handle");
+    if (tensor == tensors_.end()) {
+      Violation("a run reads an unknown handle");
+      return NotFound("no such tensor");
+    }
     if (error.ok()) error = tensor->second.error;
     const auto& input = *program.inputs[static_cast<size_t>(slot)];
     if (input.dtype != tensor->second.dtype || Shape(tensor->second.shape) != input.shape) {
@@ -293,6 +307,7 @@ void FakeDaemon::Run(const v1::RunProgram& run) {
         overwrites != Program::kFresh);
   }
   for (uint64_t handle : run.release()) Release(handle);
+  return error;
 }
 
 void FakeDaemon::Put(uint64_t handle, Tensor tensor, bool overwrites) {

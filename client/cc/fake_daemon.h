@@ -58,8 +58,8 @@ class FakeDaemon {
   };
   class Service;
 
-  void Execute(const v1::Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Run(const v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Execute(const v1::Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Run(const v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Release(uint64_t handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Put(uint64_t handle, Tensor tensor, bool overwrites) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Violation(std::string what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

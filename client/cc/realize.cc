@@ -96,7 +96,8 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
     }
     run.add_outputs(root->buffer->handle);
   }
-  connection_->Send(std::move(command));
+  const uint64_t sequence = connection_->Send(std::move(command));
+  for (const ValueRef& root : roots) root->buffer->run = sequence;
   return absl::OkStatus();
 }
 

@@ -133,24 +133,24 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
 }
 
 void Session::CompactGraph() {
-  live_->Visit([this](const absl::flat_hash_set<Value*>& values)
-                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-                     std::vector<const Node**> places;
-                     for (Value* value : values) {
-                       for (const Node** place : {&value->node, &value->init, &value->origin}) {
-                         if (*place) places.push_back(place);
-                       }
-                     }
-                     std::sort(places.begin(), places.end(), [](const Node** a, const Node** b) {
-                       return (*a)->id < (*b)->id;  // the copy's order does not depend on addresses
-                     });
-                     std::vector<const Node*> roots;
-                     for (const Node** place : places) roots.push_back(*place);
-                     Graph fresh;
-                     const std::vector<const Node*> copies = CopyTo(fresh, roots);
-                     for (size_t i = 0; i < places.size(); ++i) *places[i] = copies[i];
-                     graph_ = std::move(fresh);
-                   });
+  live_->Visit([this](const absl::flat_hash_set<Value*>& values) {
+    mu_.AssertHeld();
+    std::vector<const Node**> places;
+    for (Value* value : values) {
+      for (const Node** place : {&value->node, &value->init, &value->origin}) {
+        if (*place) places.push_back(place);
+      }
+    }
+    std::sort(places.begin(), places.end(), [](const Node** a, const Node** b) {
+      return (*a)->id < (*b)->id;  // the copy's order does not depend on addresses
+    });
+    std::vector<const Node*> roots;
+    for (const Node** place : places) roots.push_back(*place);
+    Graph fresh;
+    const std::vector<const Node*> copies = CopyTo(fresh, roots);
+    for (size_t i = 0; i < places.size(); ++i) *places[i] = copies[i];
+    graph_ = std::move(fresh);
+  });
   compact_at_ = std::max(size_t{1} << 16, 2 * graph_.size());
 }
 
@@ -281,10 +281,11 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
 
 absl::Status Session::Download(const StateRef& state, absl::Span<char> out) {
   TD_RETURN_IF_ERROR(Realize({state}));
-  std::shared_ptr<Buffer> buffer;
-  {
-    absl::MutexLock lock(&mu_);
-    buffer = state->value->buffer;
+  uint64_t run = 0;
+  const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
+  // The call finds the data ready, or is not made at all.
+  if (run != 0) {
+    TD_RETURN_IF_ERROR(connection_->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
   }
   return connection_->Download(buffer->handle, out, Deadline());
 }
@@ -293,14 +294,20 @@ absl::Status Session::Wait(absl::Span<const StateRef> states) {
   TD_RETURN_IF_ERROR(Realize(states));
   if (states.empty()) return connection_->Wait(0, Deadline());
   for (const StateRef& state : states) {
-    std::shared_ptr<Buffer> buffer;
-    {
-      absl::MutexLock lock(&mu_);
-      buffer = state->value->buffer;
-    }
-    TD_RETURN_IF_ERROR(connection_->Wait(buffer->handle, Deadline()));
+    uint64_t run = 0;
+    const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
+    std::optional<absl::Status> status;
+    if (run != 0) status = connection_->AwaitRun(run, Deadline());
+    if (!status) status = connection_->Wait(buffer->handle, Deadline());
+    TD_RETURN_IF_ERROR(*status);
   }
   return absl::OkStatus();
+}
+
+std::shared_ptr<Buffer> Session::BufferOf(const TensorState& state, uint64_t* run) {
+  absl::MutexLock lock(&mu_);
+  *run = state.value->buffer->run;
+  return state.value->buffer;
 }
 
 bool Session::IsRealized(const StateRef& state) {

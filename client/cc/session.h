@@ -151,6 +151,8 @@ class Session : public std::enable_shared_from_this<Session> {
   using ValueRef = std::shared_ptr<Value>;
   struct Plan;
 
+  // The buffer of a computed tensor, and the run that fills it.
+  std::shared_ptr<Buffer> BufferOf(const TensorState& state, uint64_t* run);
   const Node* NodeOf(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ValueRef NewLeaf(DType dtype, std::vector<int64_t> shape) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ValueRef> Use(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -42,6 +42,7 @@ struct Buffer {
   const std::shared_ptr<Connection> connection;  // tensors may outlive their session
   const uint64_t handle;
   const uint64_t bytes;
+  uint64_t run = 0;  // the command that computes it; 0 if none does. Guarded by the session.
 };
 
 struct Value;

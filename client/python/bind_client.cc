@@ -69,7 +69,7 @@ void Raise(const absl::Status& status) {
 }
 
 Client& CurrentClient() {
-  if (!Current()) py::module_::import("tensord.connection").attr("connect")();
+  if (!Current()) py::module_::import("tensord.connection").attr("current")();
   return *Current();
 }
 

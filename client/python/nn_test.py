@@ -267,6 +267,10 @@ def test_the_learning_rate_can_change_without_another_program():
     optimiser.lr = 0.25
     step()
     assert w.item() == -0.25 and step.captures == 1
+    before = tensord.counters()["plan_misses"]
+    optimiser.lr = 0.5
+    step()
+    assert w.item() == -0.75 and tensord.counters()["plan_misses"] == before
 
 
 def test_optimisers_refuse_what_makes_no_sense():

@@ -140,6 +140,50 @@ def test_without_a_daemon_there_is_a_private_one_that_ends_with_the_process(tmp_
     assert not Path(f"/proc/{process}").exists()
 
 
+def test_threads_that_connect_at_once_share_one_private_daemon(tmp_path):
+    script = """
+import threading, tensord
+threads = [threading.Thread(target=lambda: print(tensord.Tensor([1, 2]).sum().item())) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    printed = run(script, TENSORD_ADDRESS="", XDG_RUNTIME_DIR=str(tmp_path), TENSORD_CACHE_DIR=str(tmp_path / "cache"))
+    assert printed.stdout.split() == ["3"] * 8, printed.stderr
+    assert printed.stderr.count("private daemon") == 1
+
+
+def test_captured_functions_of_many_threads(daemon):
+    errors, finished = [], []
+
+    def train(start):
+        weight, expected = Tensor(np.full(4, start, np.float32)).realize(), np.full(4, start, np.float32)
+
+        @tensord.jit
+        def step(x):
+            weight.assign(weight + x)
+            return weight * 2, tensord.rand(2)
+
+        for i in range(60):
+            doubled, _ = step(Tensor([1.0, 2.0, 3.0, 4.0]))
+            expected = expected + [1, 2, 3, 4]
+            if i % 7 == 0 and doubled.tolist() != (2 * expected).tolist():
+                errors.append(f"{start}: {doubled.tolist()} at step {i}")
+            if i % 11 == 0:
+                old = weight * 1
+                weight.assign(weight + 1)
+                if old.tolist() != expected.tolist():
+                    errors.append(f"{start}: an old version changed at step {i}")
+                expected = expected + 1
+        finished.append(start)
+
+    threads = [threading.Thread(target=train, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and sorted(finished) == [0, 1, 2, 3]
+
+
 def test_importing_connects_to_nothing(tmp_path):
     printed = run("import tensord; print(tensord.float32)", TENSORD_ADDRESS="unix:/nowhere", TENSORD_SERVER="/nowhere")
     assert printed.stdout == "float32\n", printed.stderr

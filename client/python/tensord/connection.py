@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, Optional
 
@@ -15,6 +16,10 @@ import _tensord
 from _tensord import Client
 
 from tensord.errors import TensordError, UnavailableError
+
+
+# Threads that need a client at the same time share the first one's.
+_connecting = threading.RLock()
 
 
 def connect(address: Optional[str] = None, *, device: Optional[str] = None,
@@ -37,7 +42,8 @@ def connect(address: Optional[str] = None, *, device: Optional[str] = None,
 
 def current() -> Client:
     """The client that new tensors belong to; connects if there is none yet."""
-    return _tensord._current() or connect()
+    with _connecting:
+        return _tensord._current() or connect()
 
 
 def counters() -> dict[str, Any]:

@@ -33,7 +33,8 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: Union[float, Tensor]) -> None:
-        self._lr.assign(value)
+        # As data: a number in the program would make another program of each.
+        self._lr.assign(value if isinstance(value, Tensor) else Tensor([float(value)]))
 
     def zero_grad(self) -> None:
         for param in self.params:
