@@ -41,7 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=70)
     parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=3e-3, help="at the first step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--address", help="of the daemon; see tensord.connect")
     arguments = parser.parse_args()
@@ -64,6 +64,8 @@ def main():
         loss = net(images[chosen]).cross_entropy(labels[chosen])
         loss.backward()
         optimiser.step()
+        # Linearly down to nothing, as part of the program. A constant 0.001 ended at 97.7 to 98.3% after 70 steps.
+        optimiser.lr = (optimiser.lr - arguments.lr / arguments.steps).maximum(0.0)
         return loss
 
     @tensord.jit

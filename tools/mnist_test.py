@@ -32,7 +32,7 @@ def train(monkeypatch, capsys, address, *arguments):
 
 def test_trains_and_says_what_it_cost(small_data, monkeypatch, capsys, tmp_path):
     with Daemon(tmp_path) as daemon:
-        cold = train(monkeypatch, capsys, daemon.address, "--steps", "12")
+        cold = train(monkeypatch, capsys, daemon.address, "--steps", "30")
         assert re.fullmatch(r"test accuracy \d+\.\d\d%", cold[-1])
         losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", "\n".join(cold))]
         assert len(losses) >= 2 and losses[-1] < losses[0]
@@ -41,7 +41,7 @@ def test_trains_and_says_what_it_cost(small_data, monkeypatch, capsys, tmp_path)
         # Another process after a restart: the same programs, from the cache on disk.
         daemon.kill()
         daemon.start()
-        warm = train(monkeypatch, capsys, daemon.address, "--steps", "12")
+        warm = train(monkeypatch, capsys, daemon.address, "--steps", "30")
     assert "no kernel was compiled" in "\n".join(warm)
     assert warm[-1] == cold[-1], "the same seed draws the same batches"
 

@@ -1,9 +1,7 @@
 """The peer of our matmul: NumPy's, by OpenBLAS. Prints what the C++ benchmarks print, and what did the work."""
 
 import argparse
-import ctypes
 import json
-import re
 import time
 
 import numpy as np
@@ -16,7 +14,10 @@ def kernel() -> str:
     except ImportError:
         return "kernel unknown without threadpoolctl"
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return ", ".join(f"{p['internal_api']} {p['version']} {p.get('architecture')}, {p['num_threads']} threads" for p in pools)
+    return ", ".join(
+        f"{pool['internal_api']} {pool['version']} {pool.get('architecture')}, {pool['num_threads']} threads"
+        for pool in pools
+    )
 
 
 def main():
