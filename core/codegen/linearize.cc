@@ -331,7 +331,20 @@ const Node* Linearizer::NewValue(const Node* node, Copy copy) {
     src.push_back(Value(operand, copy));
     lanes = std::max<int>(lanes, src.back()->lanes);
   }
+  // Processors divide integers one by one, and LLVM 19 takes a vector of divisors that are guarded
+  // against zero for ones where some lanes are constant.
+  constexpr uint64_t kDivisions =
+      OpBit(Op::kFloorDiv) | OpBit(Op::kFloorMod) | OpBit(Op::kTruncDiv) | OpBit(Op::kTruncMod);
+  const bool lane_by_lane = In(node->op, kDivisions) && lanes > 1 && !src[1]->IsConst();
   for (const Node*& operand : src) operand = Widen(operand, lanes);
+  if (lane_by_lane) {
+    std::vector<const Node*> values;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      values.push_back(EmitOp(node->op, {EmitOp(Op::kExtract, {src[0]}, {lane}),
+                                         EmitOp(Op::kExtract, {src[1]}, {lane})}));
+    }
+    return EmitOp(Op::kStack, values);
+  }
   return Emit({.op = node->op, .src = src, .ints = node->ints, .dtype = node->dtype});
 }
 
