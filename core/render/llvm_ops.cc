@@ -31,7 +31,6 @@ constexpr InstructionRow kInstructions[] = {
     {Op::kAdd,     "fadd",      "add",      "add",      "add nsw",  "or"},
     {Op::kSub,     "fsub",      "sub",      "sub",      "sub nsw",  nullptr},
     {Op::kMul,     "fmul",      "mul",      "mul",      "mul nsw",  "and"},
-    {Op::kDiv,     "fdiv",      nullptr,    nullptr,    nullptr,    nullptr},
     {Op::kMax,     nullptr,     nullptr,    nullptr,    nullptr,    "or"},
     {Op::kMin,     nullptr,     nullptr,    nullptr,    nullptr,    "and"},
     {Op::kAnd,     nullptr,     "and",      "and",      "and",      "and"},
@@ -102,6 +101,7 @@ const Ops::FunctionRow Ops::kFunctions[] = {
     {Op::kLog,      kFloats,         false, &Ops::Log},
     {Op::kSin,      kFloats,         false, &Ops::Sin},
     {Op::kSqrt,     kFloats,         false, &Ops::Sqrt},
+    {Op::kDiv,      kFloats,         false, &Ops::Quotient},
     {Op::kTrunc,    kFloats,         false, &Ops::Trunc},
     {Op::kTrunc,    kInts,           false, &Ops::Identity},
     {Op::kMax,      kFloats | kInts, false, &Ops::MaxMin},
@@ -215,6 +215,15 @@ Value Ops::Log(const Operands& x) { return EmitLog(e_, x.a()); }
 Value Ops::Sin(const Operands& x) { return EmitSin(e_, x.a()); }
 Value Ops::Sqrt(const Operands& x) {
   return e_.Intrinsic("sqrt", x.a().type, {x.a()}, {x.a().type});
+}
+// LLVM 19 takes a lane of zero by zero for zero when it drops masks, so it must not see the
+// divisor.
+Value Ops::Quotient(const Operands& x) {
+  Value divisor = x.b();
+  if (divisor.type.lanes > 1 && ConstantOf(x.node(1)) == nullptr) {
+    divisor = e_.Intrinsic("arithmetic.fence", divisor.type, {divisor}, {divisor.type});
+  }
+  return e_.Op("fdiv", x.a(), divisor);
 }
 Value Ops::Trunc(const Operands& x) {
   return e_.Intrinsic("trunc", x.a().type, {x.a()}, {x.a().type});

@@ -44,6 +44,7 @@ class Ops {
   Value Log(const Operands& x);
   Value Sin(const Operands& x);
   Value Sqrt(const Operands& x);
+  Value Quotient(const Operands& x);
   Value Trunc(const Operands& x);
   Value MaxMin(const Operands& x);
   Value Divide(const Operands& x);
