@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/interp/interp_backend.h"
 #include "backends/null/null_backend.h"
 #include "core/base/status.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr Backend kBackends[] = {
     {"cpu", cpu::Probe, cpu::Open},
     {"null", null::Probe, null::Open},
+    {"interp", interp::Probe, interp::Open},
 };
 
 constexpr int kMaxThreads = 1024;

@@ -44,8 +44,8 @@ TEST(RegistryTest, SaysWhatIsWrongWithASpec) {
     std::string spec, expected;
   };
   for (const Case& c :
-       {Case{"gpu", "devices 'gpu': no backend 'gpu'; there are: cpu, null"},
-        {"cpu,", "devices 'cpu,': no backend ''; there are: cpu, null"},
+       {Case{"gpu", "devices 'gpu': no backend 'gpu'; there are: cpu, null, interp"},
+        {"cpu,", "devices 'cpu,': no backend ''; there are: cpu, null, interp"},
         {"cpu:0", "devices 'cpu:0': 'cpu:0' must end in a count from 1 to 64, as in cpu:2"},
         {"cpu:x", "devices 'cpu:x': 'cpu:x' must end in a count from 1 to 64, as in cpu:2"},
         {"cpu:99", "devices 'cpu:99': 'cpu:99' must end in a count from 1 to 64, as in cpu:2"},

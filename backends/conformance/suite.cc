@@ -59,6 +59,54 @@ std::string_view LlvmText(KernelKind kind) {
   return {};
 }
 
+// In the form of core/ir/linear_text.h.
+std::string_view LinearText(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kIncrement:
+      return R"(# linear increment grid=1 params=1 variables=0 written=0
+%0 = Param int32 [1] slot=0
+%1 = Const index 0
+%2 = Load int32 %0 %1
+%3 = Const int32 1
+%4 = Add int32 %2 %3
+%5 = Store %0 %1 %4
+return %0 %2 %4 %5
+)";
+    case KernelKind::kWriteIndex:
+      return R"(# linear write_index grid=1 params=1 variables=1 written=0
+%0 = Param int64 [100000] slot=0
+%1 = Variable int64 "offset" min=0 max=100000
+%2 = GridIndex index slot=0
+%3 = Cast int64 %2
+%4 = Add int64 %3 %1
+%5 = Store %0 %2 %4
+return %0 %1 %2 %3 %4 %5
+)";
+    case KernelKind::kAddArray:
+      return R"(# linear add_array grid=1 params=1 variables=1 written=0
+%0 = Param int64 [100000] slot=0
+%1 = Variable index "distance" min=0 max=100000
+%2 = GridIndex index slot=0
+%3 = Add index %1 %2
+%4 = Load int64 %0 %3
+%5 = Load int64 %0 %2
+%6 = Add int64 %5 %4
+%7 = Store %0 %2 %6
+return %0 %1 %2 %3 %4 %5 %6 %7
+)";
+    case KernelKind::kFault:
+      return R"(# linear fault grid=1 params=1 variables=0 written=0
+%0 = Param int8 [1] slot=0
+%1 = Const index 0
+%2 = Load int8 %0 %1
+%3 = Const index 64
+%4 = Store %0 %3 %2
+return %0 %2 %4
+)";
+  }
+  return {};
+}
+
 std::string_view EntryOf(KernelKind kind) {
   switch (kind) {
     case KernelKind::kIncrement:
@@ -120,8 +168,14 @@ std::unique_ptr<LoadedKernel> ConformanceTest::Load(KernelKind kind, int i) {
   };
   if (!device(i).executes()) return skip("the device executes nothing");
   const Target& target = device(i).target();
-  if (target.renderer != "llvm-cpu") return skip("no kernels for renderer " + target.renderer);
-  const auto binary = CompileLlvm(LlvmText(kind), target);
+  absl::StatusOr<std::string> binary;
+  if (target.renderer == "llvm-cpu") {
+    binary = CompileLlvm(LlvmText(kind), target);
+  } else if (target.renderer == "linear") {
+    binary = std::string(LinearText(kind));
+  } else {
+    return skip("no kernels for renderer " + target.renderer);
+  }
   TD_CHECK(binary.ok(), Message(binary.status()));
   auto kernel = device(i).Load(*binary, std::string(EntryOf(kind)));
   TD_CHECK(kernel.ok(), Message(kernel.status()));

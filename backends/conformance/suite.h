@@ -22,7 +22,7 @@ enum class KernelKind {
   kIncrement,   // buffer[0] += 1 (int32); grid 1
   kWriteIndex,  // buffer[i] = i + variable 0 (int64), for workgroup i
   kAddArray,    // buffer[i] += buffer[grid of variable 0 + i] (int64): reads what others wrote
-  kFault,       // writes to address 0x40
+  kFault,       // writes to address 0x40, or that far outside of the buffer
 };
 
 class ConformanceTest : public testing::Test {

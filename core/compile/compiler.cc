@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/compile/llvm.h"
+#include "core/ir/linear_text.h"
 #include "core/render/llvm.h"
 
 namespace tensord {
@@ -19,8 +20,18 @@ struct Row {
   absl::StatusOr<std::string> (*render)(const LinearProgram&, const Target&);
   absl::StatusOr<std::string> (*compile)(std::string_view, const Target&);
 };
+
+// For a target that runs linear programs as they are: its binary is their text.
+absl::StatusOr<std::string> RenderText(const LinearProgram& program, const Target& /*target*/) {
+  return PrintLinear(program);
+}
+absl::StatusOr<std::string> KeepText(std::string_view text, const Target& /*target*/) {
+  return std::string(text);
+}
+
 constexpr Row kCompilers[] = {
     {"llvm-cpu", RenderLlvm, CompileLlvm},
+    {"linear", RenderText, KeepText},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace tensord {
 struct CompiledKernel {
   std::string name;    // for people
   std::string entry;   // symbol in the binary
-  std::string binary;  // relocatable object code
+  std::string binary;  // relocatable object code, or what else the target's device loads
   int64_t grid = 1;    // workgroups of a launch
 };
 

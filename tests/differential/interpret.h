@@ -1,5 +1,6 @@
-// Executes linear programs and schedules on scalars, with EvalOp, one instruction after the other:
-// an oracle for what happens before a renderer, in which every access is checked.
+// Executes schedules without a compiler: kernels by the interpreter of backends/interp, each buffer
+// in memory of its own, so that a temporary which is read before it is written shows even where the
+// memory plan would give it what another one left behind.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -9,7 +10,6 @@
 
 #include "core/device/target.h"
 #include "core/ir/eval.h"
-#include "core/ir/linear.h"
 #include "core/schedule/schedule.h"
 
 namespace tensord {
@@ -18,13 +18,8 @@ namespace tensord {
 using Memory = std::vector<Scalar>;
 using Variables = absl::flat_hash_map<std::string, int64_t>;
 
-// Runs the program on `buffers`, one per slot (a buffer may stand in several). "" if all went well,
-// else the first access that is out of bounds, reads what nothing has written or, but for reading
-// and storing in place, stores an element twice.
-std::string Interpret(const LinearProgram& program, absl::Span<Memory* const> buffers,
-                      const Variables& variables);
-
-// Runs the schedule's steps on memory with the inputs in it; `memory` has an entry per buffer.
+// Runs the schedule's steps on memory with the inputs in it; `memory` has an entry per buffer. ""
+// if all went well, else the first thing wrong: a spec that codegen breaks, or a fault.
 std::string Interpret(const Schedule& schedule, const Target& target, std::vector<Memory>& memory,
                       const Variables& variables);
 
