@@ -22,6 +22,24 @@ std::string Number::ToString() const {
 
 std::string ShapeText(Shape shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+Dims WithAxis(Shape shape, int64_t axis, int64_t size) {
+  Dims dims(shape.begin(), shape.end());
+  dims[axis] = size;
+  return dims;
+}
+
+Dims WithInserted(Shape shape, int64_t axis, int64_t size) {
+  Dims dims(shape.begin(), shape.end());
+  dims.insert(dims.begin() + axis, size);
+  return dims;
+}
+
+Dims WithoutAxis(Shape shape, int64_t axis) {
+  Dims dims(shape.begin(), shape.end());
+  dims.erase(dims.begin() + axis);
+  return dims;
+}
+
 Expr Apply(Op op, std::initializer_list<Expr> src, absl::Span<const int64_t> ints) {
   absl::InlinedVector<const Node*, 3> nodes;
   for (const Expr& x : src) {
@@ -38,9 +56,9 @@ std::optional<int64_t> ResolveAxis(int64_t axis, int64_t rank) {
 }
 
 Expr AxisError(std::string_view name, const Expr& x, int64_t axis) {
-  if (x.rank() == 0) return Fail(x, "{}: axis {} of a tensor without axes", name, axis);
-  return Fail(x, "{}: axis {} is outside of shape {}; axes go from {} to {}", name, axis,
-              ShapeText(x.shape()), -x.rank(), x.rank() - 1);
+  if (x.rank() == 0) return FailIndex(x, "{}: axis {} of a tensor without axes", name, axis);
+  return FailIndex(x, "{}: axis {} is outside of shape {}; axes go from {} to {}", name, axis,
+                   ShapeText(x.shape()), -x.rank(), x.rank() - 1);
 }
 
 std::optional<Dims> BroadcastShapes(Shape a, Shape b) {

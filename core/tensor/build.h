@@ -19,7 +19,14 @@ namespace tensord {
 
 using Dims = absl::InlinedVector<int64_t, 8>;
 
+constexpr int64_t kMaxElements = int64_t{1} << 48;  // of a tensor, as the graph allows
+
 std::string ShapeText(Shape shape);  // "[2, 3]"
+
+// The shape with another size of an axis; with one more axis; without one.
+Dims WithAxis(Shape shape, int64_t axis, int64_t size);
+Dims WithInserted(Shape shape, int64_t axis, int64_t size);
+Dims WithoutAxis(Shape shape, int64_t axis);
 
 // An error in the graph of `at`.
 template <typename... Args>
@@ -30,9 +37,16 @@ Expr Fail(const Expr& at, fmt::format_string<Args...> format, Args&&... args) {
 // A primitive op over operands of fitting shapes and dtypes; the first operand's error if one has.
 Expr Apply(Op op, std::initializer_list<Expr> src, absl::Span<const int64_t> ints = {});
 
+// The same for what Python calls an IndexError.
+template <typename... Args>
+Expr FailIndex(const Expr& at, fmt::format_string<Args...> format, Args&&... args) {
+  return Expr(&at.graph(),
+              MakeStatus(absl::StatusCode::kOutOfRange, format, std::forward<Args>(args)...));
+}
+
 // Whether `axis` counts from the end or the start, as an index below `rank`.
 std::optional<int64_t> ResolveAxis(int64_t axis, int64_t rank);
-// The error when it is neither.
+// The error when it is neither, an IndexError.
 Expr AxisError(std::string_view name, const Expr& x, int64_t axis);
 
 // The shape that both broadcast to; nothing if there is none.

@@ -15,8 +15,11 @@ class UnknownError(TensordError):
     pass
 
 
-class InvalidArgumentError(TensordError, ValueError):
-    """The caller asked for something that has no meaning, such as shapes that do not fit."""
+class InvalidArgumentError(TensordError, ValueError, RuntimeError):
+    """The caller asked for something that has no meaning, such as shapes that do not fit.
+
+    NumPy raises ValueError there and PyTorch RuntimeError: a handler for either catches it.
+    """
 
 
 class DeadlineExceededError(TensordError, TimeoutError):
