@@ -52,7 +52,7 @@ absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
   absl::StatusOr<CapturedProgram> captured = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return results.ok() ? Finish(name, trace, stand_in_values, *results) : results.status();
   }();
-  for (auto& [state, before] : trace.assigned) state->value = std::move(before);
+  for (auto& [state, before] : trace.assigned) SetValue(*state, std::move(before));
   while (!trace.gradients.empty()) {
     trace.gradients.back().first->grad = std::move(trace.gradients.back().second);
     trace.gradients.pop_back();
@@ -168,6 +168,7 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
   for (size_t overwritten : captured.overwritten) {
     const StateRef& owner = captured.captured[overwritten].owner;
     run.add_outputs(owner->value->buffer->handle);
+    ReleaseViews(*owner);
     if (owner->value.use_count() > 1) {
       ValueRef after = NewLeaf(owner->value->dtype, owner->value->shape);
       after->owner = owner;
@@ -180,6 +181,7 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
       owner->value->node = nullptr;
       owner->value->origin = nullptr;
     }
+    DeriveViews(*owner);
   }
   const uint64_t sequence = connection_->Send(std::move(command));
   for (const StateRef& result : results) result->value->buffer->run = sequence;

@@ -6,6 +6,7 @@
 
 #include "client/cc/fake_daemon.h"
 #include "client/cc/ops.h"
+#include "core/tensor/create.h"
 
 namespace tensord {
 namespace {
@@ -239,6 +240,81 @@ TEST_F(ClientTest, KnowsItsDevices) {
   EXPECT_EQ(client_->device(), "CPU:0");
   const auto other = Client::Connect(daemon_.address(), {.device = "GPU:7"});
   EXPECT_EQ(other.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ClientTest, ViewsAndTheirBaseAreOneMemory) {
+  const Tensor t = Vector({0, 1, 2, 3, 4, 5});
+  const Tensor computed = t * 1.0;
+  const Tensor tail = SliceAxis(t, 0, {.begin = 3});
+  const Tensor grid = Reshape(t, {2, 3});
+  const Tensor column = SliceAxis(Transpose(grid, 0, 1), 0, {.begin = 1, .end = 2});  // 1, 4
+  const Tensor odd = SliceAxis(t, 0, {.begin = 1, .step = 2});
+  const Tensor back = SliceAxis(t, 0, {.end = 1, .step = -1});  // 5, 4, 3, 2
+  ASSERT_TRUE(tail.Assign(tail + 10.0).ok());
+  EXPECT_EQ(Data(t), (Floats{0, 1, 2, 13, 14, 15}));
+  EXPECT_EQ(Data(column), (Floats{1, 14}));
+  ASSERT_TRUE(column.Assign(column * 0.0).ok());
+  EXPECT_EQ(Data(tail), (Floats{13, 0, 15}));
+  ASSERT_TRUE(odd.Assign(Vector({7, 8, 9})).ok());
+  EXPECT_EQ(Data(grid), (Floats{0, 7, 2, 8, 0, 9}));
+  ASSERT_TRUE(back.Assign(Vector({-5, -4, -3, -2})).ok());
+  EXPECT_EQ(Data(t), (Floats{0, 7, -2, -3, -4, -5}));
+  ASSERT_TRUE(t.Assign(Vector({6, 5, 4, 3, 2, 1})).ok());
+  EXPECT_EQ(Data(odd), (Floats{5, 3, 1}));
+  EXPECT_EQ(Data(computed), (Floats{0, 1, 2, 3, 4, 5}));  // what was computed keeps its data
+}
+
+TEST_F(ClientTest, AViewDoesNotMakeItsBaseMove) {
+  const Tensor t = Vector({0, 1, 2, 3});
+  const Tensor head = SliceAxis(t, 0, {.end = 2}), tail = SliceAxis(t, 0, {.begin = 2});
+  ASSERT_TRUE(head.Wait().ok());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(head.Assign(head + tail).ok());
+    ASSERT_TRUE(t.Assign(t + 1.0).ok());
+    ASSERT_TRUE(t.Wait().ok());
+  }
+  EXPECT_EQ(Data(tail), (Floats{5, 6}));
+  EXPECT_EQ(Data(head), (Floats{0 + 2 + 1 + 3 + 1 + 4 + 1, 1 + 3 + 1 + 4 + 1 + 5 + 1}));
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+TEST_F(ClientTest, AssigningFromAnOverlappingViewReadsFirst) {
+  const Tensor t = Vector({0, 1, 2, 3});
+  ASSERT_TRUE(SliceAxis(t, 0, {.begin = 1}).Assign(SliceAxis(t, 0, {.end = -1})).ok());
+  EXPECT_EQ(Data(t), (Floats{0, 0, 1, 2}));
+}
+
+TEST_F(ClientTest, ViewsOfWhatIsNotYetComputed) {
+  const Tensor x = Vector({1, 2, 3});
+  const Tensor y = x * 2.0;
+  const Tensor middle = SliceAxis(y, 0, {.begin = 1, .end = 2});
+  ASSERT_TRUE(middle.Assign(middle * 10.0).ok());
+  EXPECT_EQ(Data(y), (Floats{2, 40, 6}));
+  EXPECT_EQ(Data(x), (Floats{1, 2, 3}));
+  // A constant takes no memory until it is written to.
+  const Tensor zeros =
+      client_->Make([](Graph& graph) { return Zeros(graph, {3}, DType::kFloat32); });
+  ASSERT_TRUE(SliceAxis(zeros, 0, {.begin = 2}).Assign(Vector({4})).ok());
+  EXPECT_EQ(Data(zeros), (Floats{0, 0, 4}));
+}
+
+TEST_F(ClientTest, GradientsPassWhatWasWrittenThroughAView) {
+  const Tensor w = Vector({1, 2, 3});
+  ASSERT_TRUE(w.SetRequiresGrad(true).ok());
+  const Tensor y = w * w;
+  ASSERT_TRUE(SliceAxis(y, 0, {.end = 1}).Assign(Vector({100})).ok());
+  ASSERT_TRUE(Sum(y).Backward().ok());
+  ASSERT_TRUE(w.grad().has_value());
+  EXPECT_EQ(Data(*w.grad()), (Floats{0, 4, 6}));
+}
+
+TEST_F(ClientTest, ATensorThatGetsMemoryOfItsOwnIsNoView) {
+  const Tensor t = Vector({1, 2});
+  const Tensor own = Reshape(t, {2, 1});
+  ASSERT_TRUE(own.MakeLeaf().ok());
+  ASSERT_TRUE(own.Assign(own + 1.0).ok());
+  EXPECT_EQ(Data(t), (Floats{1, 2}));
+  EXPECT_EQ(Data(own), (Floats{2, 3}));
 }
 
 }  // namespace

@@ -161,5 +161,29 @@ TEST_F(JitTest, GradientsMadeInsideStayInside) {
   EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
 }
 
+TEST_F(JitTest, ViewsFromOutsideFollowTheirBase) {
+  const Tensor t = Vector({1, 2, 3});
+  const Tensor head = SliceAxis(t, 0, {.end = 2});
+  ASSERT_TRUE(head.Wait().ok());  // has data of its own when the function is captured
+  Jit step(*client_, "step", [&](Tensors in) -> Results {
+    const Tensor before = head * 1.0;
+    TD_RETURN_IF_ERROR(t.Assign(t + in[0]));
+    TD_RETURN_IF_ERROR(head.Assign(head * 10.0));
+    return Tensors{before, Sum(t)};
+  });
+  Results out = step({Vector({1})});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(Data((*out)[0]), (Floats{1, 2}));
+  EXPECT_EQ(Data((*out)[1]), (Floats{20 + 30 + 4}));
+  EXPECT_EQ(Data(head), (Floats{20, 30}));
+  ASSERT_TRUE(head.Assign(Vector({0, 1})).ok());
+  out = step({Vector({2})});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(Data((*out)[0]), (Floats{0, 1}));
+  EXPECT_EQ(Data(t), (Floats{20, 30, 6}));
+  EXPECT_EQ(Data(head), (Floats{20, 30}));
+  EXPECT_EQ(step.captures(), 1);
+}
+
 }  // namespace
 }  // namespace tensord

@@ -73,10 +73,13 @@ inline Tensor Cast(const Tensor& x, DType dtype) {
   return Lift([dtype](const Expr& e) { return Cast(e, dtype); }, x);
 }
 inline Tensor Reshape(const Tensor& x, absl::Span<const int64_t> dims) {
-  return Lift([dims](const Expr& e) { return Reshape(e, dims); }, x);
+  return LiftView([dims](const Expr& e) { return Reshape(e, dims); }, x);
 }
 inline Tensor Transpose(const Tensor& x, int64_t axis0, int64_t axis1) {
-  return Lift([=](const Expr& e) { return Transpose(e, axis0, axis1); }, x);
+  return LiftView([=](const Expr& e) { return Transpose(e, axis0, axis1); }, x);
+}
+inline Tensor SliceAxis(const Tensor& x, int64_t axis, const Slice& slice) {
+  return LiftView([&](const Expr& e) { return SliceAxis(e, axis, slice); }, x);
 }
 inline Tensor Sum(const Tensor& x, const Axes& axes = {}, Keep keep = kDropDims) {
   return Lift([&](const Expr& e) { return Sum(e, axes, keep); }, x);

@@ -31,6 +31,7 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
   std::vector<ValueRef> roots;
   for (const StateRef& state : states) {
     TD_RETURN_IF_ERROR(state->error);
+    Settle(*state);
     roots.push_back(state->value);
   }
   return RealizePending(std::move(roots));

@@ -31,6 +31,37 @@ StateRef Session::Apply(absl::Span<const StateRef> operands, const Expression& e
 std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, size_t count,
                                          const Expressions& expressions) {
   absl::MutexLock lock(&mu_);
+  return ApplyLocked(operands, count, expressions);
+}
+
+std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
+                                     const Expressions& expressions) {
+  absl::MutexLock lock(&mu_);
+  std::vector<StateRef> states = ApplyLocked({&operand, 1}, count, expressions);
+  for (const StateRef& state : states) {
+    if (!state->error.ok()) continue;
+    std::optional<ViewPath> path =
+        ViewPath::Between(NodeOf(*operand->value), NodeOf(*state->value));
+    if (!path) continue;
+    state->view = {.base = operand, .path = *std::move(path)};
+    if (operand->view) {
+      ViewPath whole = operand->view->path;
+      whole.Append(state->view->path);
+      state->view = {.base = operand->view->base, .path = std::move(whole)};
+    }
+    std::vector<std::weak_ptr<TensorState>>& views = state->view->base->views;
+    // Now and then those that are gone are forgotten: it costs as much as adding them did.
+    if (views.size() == views.capacity()) {
+      std::erase_if(views, [](const auto& weak) { return weak.expired(); });
+      views.reserve(2 * views.size() + 1);
+    }
+    views.push_back(state);
+  }
+  return states;
+}
+
+std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, size_t count,
+                                           const Expressions& expressions) {
   if (graph_.size() > compact_at_) CompactGraph();
 
   std::vector<ValueRef> values;
@@ -123,10 +154,17 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
   }
   TD_RETURN_IF_ERROR(state->error);
   const Trace* trace = CurrentTrace(*this);
+  // A captured program has the base as its input, so that a view sees what the program assigns.
+  Settle(*state);
+  if (trace && state->view) {
+    TD_RETURN_IF_ERROR(Use(state->view->base).status());
+    if (state->value->leaf && state->value->trace == 0) DeriveView(state);
+  }
   const Value& value = *state->value;
   if (value.trace != 0 && (!trace || value.trace != trace->id)) return EscapedFromTrace();
   // A captured program sees tensors from outside as they are at each call, hence as its inputs.
-  if (trace && value.trace == 0 && !value.leaf && (value.node->below_ops & OpBit(Op::kParam))) {
+  if (trace && value.trace == 0 && !value.leaf && !state->view &&
+      (value.node->below_ops & OpBit(Op::kParam))) {
     MakeLeafLocked(state);
   }
   return state->value;
@@ -159,7 +197,7 @@ void Session::CompactGraph() {
 absl::Status Session::MakeLeaf(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
-  if (!state->value->leaf) MakeLeafLocked(state);
+  if (state->view || !state->value->leaf) MakeLeafLocked(state);
   return absl::OkStatus();
 }
 
@@ -170,7 +208,44 @@ void Session::MakeLeafLocked(const StateRef& state) {
   leaf->trace = before->trace;
   leaf->owner = state;
   leaf->parents.push_back(std::move(before));
-  state->value = std::move(leaf);
+  state->view.reset();
+  SetValue(*state, std::move(leaf));
+}
+
+void Session::Settle(TensorState& state) {
+  if (state.view && state.view->base.use_count() == 1) state.view.reset();
+}
+
+void Session::SetValue(TensorState& state, ValueRef value) {
+  state.value = std::move(value);
+  DeriveViews(state);
+}
+
+void Session::DeriveViews(TensorState& base) {
+  for (const auto& weak : base.views) {
+    const StateRef state = weak.lock();
+    if (state && state->view && state->view->base.get() == &base) DeriveView(state);
+  }
+}
+
+void Session::DeriveView(const StateRef& state) {
+  const ValueRef& base = state->view->base->value;
+  const Expr expression = state->view->path.Read(Expr(&graph_, NodeOf(*base)));
+  TD_CHECK(expression.ok(), "all versions of a tensor have one shape");
+  if (expression.node() == base->node) {
+    state->value = base;
+    return;
+  }
+  state->value = NewExpression(expression, {&base, 1});
+  state->value->owner = state;
+  state->value->trace = base->trace;  // it is as old as its base
+}
+
+void Session::ReleaseViews(TensorState& base) {
+  for (const auto& weak : base.views) {
+    const StateRef state = weak.lock();
+    if (state && state->view && state->view->base.get() == &base) state->value = nullptr;
+  }
 }
 
 absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
@@ -186,7 +261,23 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
     return InvalidArgument("assign: the tensor is {}{}, the new value {}{}", Name(before.dtype),
                            TextOf(before.shape), Name(value->dtype), TextOf(value->shape));
   }
+  Settle(*target);
+  if (target->view) return AssignView(target, source, std::move(value));
   if (target->value != value) Replace(target, std::move(value));
+  return absl::OkStatus();
+}
+
+absl::Status Session::AssignView(const StateRef& target, const StateRef& source, ValueRef value) {
+  const auto& [base, path] = *target->view;
+  // `t[i] += x` changes a view of t and then stores it where it stands already.
+  if (source->view && source->view->base == base && source->view->path == path) {
+    return absl::OkStatus();
+  }
+  TD_ASSIGN_OR_RETURN(ValueRef before, Use(base));
+  const Expr written = path.Write(Expr(&graph_, NodeOf(*before)), Expr(&graph_, NodeOf(*value)));
+  TD_RETURN_IF_ERROR(written.status());
+  const ValueRef parents[] = {std::move(before), std::move(value)};
+  Replace(base, NewExpression(written, parents));
   return absl::OkStatus();
 }
 
@@ -200,7 +291,7 @@ void Session::Replace(const StateRef& target, ValueRef source) {
     if (seen == trace->assigned.end()) trace->assigned.emplace_back(target, target->value);
   }
   if (!target->value->leaf) {
-    target->value = std::move(source);  // nothing is stored yet, so nothing is to be overwritten
+    SetValue(*target, std::move(source));  // nothing is stored yet, so nothing is overwritten
     return;
   }
   ValueRef before = target->value;
@@ -213,7 +304,7 @@ void Session::Replace(const StateRef& target, ValueRef source) {
   // Of several assignments before a run only the last is stored; the others are steps to it.
   const bool computed = before->buffer != nullptr || !before->dest;
   after->dest = computed ? before : std::move(before->dest);
-  target->value = std::move(after);
+  SetValue(*target, std::move(after));
   if (!trace) assigned_.push_back(target);
 }
 

@@ -6,6 +6,10 @@
 // buffers they reach, in an order that depends on structure alone. So the same computation over
 // other buffers is the same program, found by its hash, and only a small Run command is sent.
 //
+// A view is a tensor of its own whose value is always taken from the present version of its base; a
+// tensor that gets another version gives its views theirs. What is assigned to a view becomes a new
+// version of the base.
+//
 // Assignments are computed by the next run, whatever else it computes. Their result goes into the
 // buffer of the version that they replace; if somebody still holds that version, its data is copied
 // aside first.
@@ -23,6 +27,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,10 +37,18 @@
 #include "core/ir/program.h"
 #include "core/tensor/expr.h"
 #include "core/tensor/random.h"
+#include "core/tensor/view.h"
 
 namespace tensord::client {
 
 class Session;
+struct TensorState;
+
+// That a tensor shows elements of another one.
+struct ViewOf {
+  std::shared_ptr<TensorState> base;  // itself no view
+  ViewPath path;
+};
 
 // What copies of a Tensor share.
 struct TensorState {
@@ -48,7 +61,9 @@ struct TensorState {
   // The session's lock guards the rest.
   std::shared_ptr<Value> value;  // never null without an error
   std::shared_ptr<TensorState> grad;
-  std::atomic<bool> requires_grad = false;  // relaxed: publishes nothing else
+  std::optional<ViewOf> view;
+  std::vector<std::weak_ptr<TensorState>> views;  // of this tensor; some may be gone
+  std::atomic<bool> requires_grad = false;        // relaxed: publishes nothing else
 };
 using StateRef = std::shared_ptr<TensorState>;
 
@@ -105,6 +120,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // `count` results, even if there is an error.
   std::vector<StateRef> ApplyMany(absl::Span<const StateRef> operands, size_t count,
                                   const Expressions& expressions);
+  // The same over one operand. Results that are movement of its elements, each at most once, are
+  // views of it: what is assigned to either is seen in both.
+  std::vector<StateRef> Views(const StateRef& operand, size_t count,
+                              const Expressions& expressions);
   StateRef Failed(absl::Status error);
 
   absl::StatusOr<StateRef> Upload(absl::Span<const char> data, DType dtype,
@@ -162,6 +181,20 @@ class Session : public std::enable_shared_from_this<Session> {
   StateRef NewState(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   StateRef Alias(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Replace(const StateRef& target, ValueRef source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<StateRef> ApplyLocked(absl::Span<const StateRef> operands, size_t count,
+                                    const Expressions& expressions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status AssignView(const StateRef& target, const StateRef& source, ValueRef value)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A view whose base nobody else can see needs none.
+  void Settle(TensorState& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives the tensor, and with it its views, another version.
+  void SetValue(TensorState& state, ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DeriveView(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DeriveViews(TensorState& base) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes views let go of their values, so that they do not count as owners of the base's. They
+  // have none until DeriveViews.
+  void ReleaseViews(TensorState& base) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -4,7 +4,8 @@
 //   Tensor y = Relu(x * 2.0 - 3.0);
 //   absl::StatusOr<std::vector<float>> data = y.ToHost<float>();
 //
-// Copies are the same tensor: what is assigned to one is seen by all. An operation that cannot be
+// Copies are the same tensor: what is assigned to one is seen by all. So it is with views, such as
+// slices and reshapes, whose elements are those of another tensor. An operation that cannot be
 // done makes a tensor that holds the error; operations over it pass the error on, and it comes back
 // from ToHost, Realize and status().
 //
@@ -78,12 +79,13 @@ class Tensor {
   template <typename T>
   absl::StatusOr<std::vector<T>> ToHost() const;
 
-  // The tensor becomes `value`, of its own shape and dtype; its memory is used again. What was made
-  // from it before keeps meaning the old data.
+  // The tensor becomes `value`, of its own shape and dtype; its memory is used again. What was
+  // computed from it before keeps meaning the old data; views of it show the new. Through a view,
+  // its part of the base becomes `value`.
   absl::Status Assign(const Tensor& value) const {
     return state_->session->Assign(state_, value.state_);
   }
-  // The same tensor with memory of its own, as parameters need it.
+  // The same tensor with memory of its own, as parameters need it; no view any more.
   absl::Status MakeLeaf() const { return state_->session->MakeLeaf(state_); }
 
   // Whether Backward leaves a gradient with it. Makes it a leaf.
@@ -121,6 +123,16 @@ Tensor Lift(Function function, const Tensor& first, const Tensors&... rest) {
         return [&]<size_t... i>(std::index_sequence<i...>) { return function(sources[i]...); }
         (std::make_index_sequence<1 + sizeof...(Tensors)>());
       }));
+}
+
+// The same for movement of one tensor's elements: the result is a view of it, unless elements are
+// repeated or added.
+template <typename Function>
+Tensor LiftView(Function function, const Tensor& x) {
+  return Tensor(
+      x.session().Views(x.state(), 1, [&function](Graph&, absl::Span<const Expr> sources) {
+        return std::vector<Expr>{function(sources[0])};
+      })[0]);
 }
 
 template <typename T>
