@@ -20,12 +20,18 @@ std::string Repr(const Tensor& tensor) {
                      tensor.session().device(), tensor.is_realized() ? "realized" : "lazy");
 }
 
+// Its data, of a dtype whose elements are Python numbers.
+py::array PlainNumpy(const Tensor& tensor) {
+  const bool is_small = IsFloat(tensor.dtype()) && ItemSize(tensor.dtype()) < 4;
+  return ToNumpy(is_small ? Checked(Cast(tensor, DType::kFloat32)) : tensor);
+}
+
 py::object Item(const Tensor& tensor) {
   if (tensor.num_elements() != 1) {
     Raise(InvalidArgument("item: only a tensor of one element is a number, this has shape {}",
                           std::string(py::repr(ShapeOf(tensor)))));
   }
-  return ToNumpy(tensor).attr("item")();
+  return PlainNumpy(tensor).attr("item")();
 }
 
 // Computes tensors without the interpreter's lock.
@@ -135,7 +141,9 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
              return py::int_(Item(x));
            })
 
-      .def("numpy", &ToNumpy, "Its data. bfloat16 and 8-bit floats come as float32.")
+      .def("numpy", &ToNumpy,
+           "Its data. bfloat16 and 8-bit floats come in the dtypes of the package ml_dtypes, or as "
+           "float32 where that is not installed.")
       .def(
           "__array__",
           [](const Tensor& x, py::object dtype, py::object) -> py::object {
@@ -144,7 +152,7 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           },
           py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def("item", &Item, "The number that a tensor of one element holds.")
-      .def("tolist", [](const Tensor& x) { return ToNumpy(x).attr("tolist")(); })
+      .def("tolist", [](const Tensor& x) { return PlainNumpy(x).attr("tolist")(); })
       .def(
           "realize",
           [](const py::object& self, const py::args& others) {

@@ -8,9 +8,20 @@
 namespace tensord::python {
 namespace {
 
+bool HasNumpyDType(DType dtype) { return dtype != DType::kBFloat16 && !IsFloat8(dtype); }
+
+// bfloat16 and float8 are an addition to NumPy by the package ml_dtypes: none where it isn't
+// installed.
 py::object NumpyDType(DType dtype) {
   const std::string name(Name(dtype));
-  return py::module_::import("numpy").attr("dtype")(name == "bool" ? "bool_" : name);
+  const py::object make = py::module_::import("numpy").attr("dtype");
+  if (HasNumpyDType(dtype)) return make(name == "bool" ? "bool_" : name);
+  try {
+    return make(py::module_::import("ml_dtypes").attr(name.c_str()));
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ImportError)) throw;
+    return py::none();
+  }
 }
 
 py::handle NumpyScalar() {
@@ -20,8 +31,6 @@ py::handle NumpyScalar() {
 
 // Asked of NumPy itself: what pybind11 before 2.12 knows of a dtype's size is not true of NumPy 2.
 size_t BytesOf(const py::array& array) { return array.attr("nbytes").cast<size_t>(); }
-
-bool HasNumpyDType(DType dtype) { return dtype != DType::kBFloat16 && !IsFloat8(dtype); }
 
 // A nested list becomes an array of bool, int32 or float32, as its numbers say.
 py::array ArrayOfList(py::handle list) {
@@ -47,15 +56,12 @@ py::array ArrayOfList(py::handle list) {
 }
 
 Tensor FromArray(const py::array& source) {
-  const char kind = source.dtype().kind();
-  if (kind != 'b' && kind != 'i' && kind != 'u' && kind != 'f') {
-    Raise(InvalidArgument("no tensor holds elements of NumPy's {}",
-                          std::string(py::str(source.dtype()))));
-  }
   py::module_ numpy = py::module_::import("numpy");
   const std::string name = py::str(source.dtype().attr("name"));
   const std::optional<DType> dtype = DTypeFromName(name);
-  if (!dtype) Raise(InvalidArgument("no tensor holds elements of NumPy's {}", name));
+  if (!dtype || ItemSize(*dtype) == 0) {
+    Raise(InvalidArgument("no tensor holds elements of NumPy's {}", name));
+  }
   // Row-major and of this machine's byte order. (ascontiguousarray would give a scalar an axis.)
   py::array array = numpy.attr("asarray")(source, source.dtype().attr("newbyteorder")("="),
                                           py::arg("order") = "C");
@@ -168,10 +174,10 @@ std::variant<Tensor, Number> ToOperand(py::handle value) {
 }
 
 py::array ToNumpy(const Tensor& tensor) {
-  // NumPy lacks these types; float32 holds all their values.
-  if (!HasNumpyDType(tensor.dtype())) return ToNumpy(Checked(Cast(tensor, DType::kFloat32)));
-  py::array array = py::module_::import("numpy").attr("empty")(py::cast(tensor.shape()),
-                                                               NumpyDType(tensor.dtype()));
+  const py::object dtype = NumpyDType(tensor.dtype());
+  // float32 holds all values of the types that NumPy lacks.
+  if (dtype.is_none()) return ToNumpy(Checked(Cast(tensor, DType::kFloat32)));
+  py::array array = py::module_::import("numpy").attr("empty")(py::cast(tensor.shape()), dtype);
   const absl::Span<char> bytes(static_cast<char*>(array.mutable_data()), BytesOf(array));
   absl::Status status;
   {

@@ -1,6 +1,7 @@
 #include "core/codegen/codegen.h"
 
 #include "core/base/status.h"
+#include "core/codegen/decompose.h"
 #include "core/codegen/linearize.h"
 #include "core/codegen/loops.h"
 #include "core/codegen/tile.h"
@@ -33,6 +34,7 @@ absl::Status Lower(const Kernel& kernel, const Target& target, bool tiled, Linea
   program.written.resize(program.params.size());
   for (const Node* store : nest.sink->src) program.written[store->src[0]->slot()] = true;
 
+  TD_RETURN_IF_ERROR(Decompose(nest, program.params, target));
   if (tiled) {
     NormalizeLoops(nest);
     Tile(nest, target);

@@ -1,5 +1,6 @@
-// Codegen: one kernel graph becomes one linear program for a target, in three steps: loops are
-// normalized (loops.h), tiled (tile.h) and put in order (linearize.h). What a renderer makes of the
+// Codegen: one kernel graph becomes one linear program for a target, in four steps: dtypes that the
+// target lacks are written in others (decompose.h), loops are normalized (loops.h), tiled (tile.h)
+// and put in order (linearize.h). What a renderer makes of the
 // result is its own matter. The result is verified (rules/spec.h), always: a fault in here must not
 // become a kernel that reads other memory than its own.
 //

@@ -22,6 +22,8 @@ int64_t CacheBytes(int name, int64_t fallback) {
 Target Detect() {
   Target target;
   target.renderer = "llvm-cpu";
+  target.lacks = {DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kFloat8E4M3Fnuz,
+                  DType::kFloat8E5M2Fnuz};
   const llvm::Triple triple(llvm::sys::getProcessTriple());
   target.arch = triple.isX86()       ? "x86-64"
                 : triple.isAArch64() ? "aarch64"

@@ -6,8 +6,10 @@ namespace tensord {
 
 std::string Target::CacheKey() const {
   return fmt::format(
-      "renderer={} arch={} cpu={} features={} vector={}x{} fma={} cores={} l1={} l2={}", renderer,
-      arch, cpu, features, vector_registers, vector_bytes, has_fma, cores, l1_bytes, l2_bytes);
+      "renderer={} arch={} cpu={} features={} vector={}x{} fma={} cores={} l1={} l2={} "
+      "lacks={:x}",
+      renderer, arch, cpu, features, vector_registers, vector_bytes, has_fma, cores, l1_bytes,
+      l2_bytes, lacks.bits());
 }
 
 }  // namespace tensord

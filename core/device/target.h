@@ -3,9 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
+#include "core/ir/dtype.h"
+
 namespace tensord {
+
+// A set of dtypes, one bit each.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(std::initializer_list<DType> dtypes) {
+    for (DType dtype : dtypes) bits_ |= Bit(dtype);
+  }
+  constexpr bool contains(DType dtype) const { return (bits_ & Bit(dtype)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr uint32_t bits() const { return bits_; }
+
+ private:
+  static constexpr uint32_t Bit(DType dtype) { return uint32_t{1} << static_cast<int>(dtype); }
+  uint32_t bits_ = 0;
+};
 
 struct Target {
   std::string renderer;       // "llvm-cpu": which renderer and compiler make its binaries
@@ -18,6 +37,9 @@ struct Target {
   int cores = 1;                // workgroups that run at the same time
   int64_t l1_bytes = 32 << 10;  // data cache of one core
   int64_t l2_bytes = 1 << 20;   // second-level cache of one core
+  // Dtypes that the renderer has no words for: codegen writes them in others
+  // (codegen/decompose.h).
+  DTypeSet lacks;
 
   // Everything above as text; part of every kernel's cache key.
   std::string CacheKey() const;

@@ -113,15 +113,20 @@ double Maximum(double a, double b) {
 // for every narrower type here: double has more than twice their digits, plus two.
 std::optional<Scalar> EvalFloat(Op op, DType dtype, double a, double b) {
   auto result = [&](double value) { return Scalar::Float(dtype, value); };
+  // In float32 where the dtype is narrower: what overflows there is infinite, also in a dtype that
+  // would saturate.
+  auto function = [&](double value) {
+    return result(dtype == DType::kFloat64 ? value : static_cast<float>(value));
+  };
   switch (op) {
     case Op::kNeg:
       return result(-a);
     case Op::kExp:
-      return result(std::exp(a));
+      return function(std::exp(a));
     case Op::kLog:
-      return result(std::log(a));
+      return function(std::log(a));
     case Op::kSin:
-      return result(std::sin(a));
+      return function(std::sin(a));
     case Op::kSqrt:
       return result(std::sqrt(a));
     case Op::kTrunc:

@@ -123,8 +123,8 @@ absl::Status Renderer::Arguments() {
   for (size_t i = 0; i < program_.params.size(); ++i) {
     const Node* param = program_.params[i];
     if (IsFloat8(param->dtype)) {
-      return Unimplemented("kernel '{}': parameter {} is {}, which the CPU can't compute with yet",
-                           program_.name, i, Name(param->dtype));
+      return InvalidArgument("kernel '{}': parameter {} is {}, for which LLVM has no instructions",
+                             program_.name, i, Name(param->dtype));
     }
     Value pointer{fmt::format("%p{}", i), {Scalar::kPtr}};
     e_.Line("{}.at = getelementptr ptr, ptr %buffers, i64 {}", pointer.text, i);
@@ -146,7 +146,7 @@ absl::Status Renderer::Arguments() {
 
 absl::Status Renderer::Emit(const Node* node) {
   if (IsFloat8(node->dtype)) {
-    return Unimplemented("{} is not computed with on the CPU yet", Name(node->dtype));
+    return InvalidArgument("LLVM has no instructions for {}", Name(node->dtype));
   }
   if (node->lanes > kMaxLanes) {
     return InvalidArgument("{} lanes, at most {} are supported", node->lanes, kMaxLanes);

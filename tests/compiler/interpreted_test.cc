@@ -33,6 +33,10 @@ Target AnyTarget(uint32_t seed) {
   target.vector_registers = seed % 3 == 2 ? 32 : 16;
   target.has_fma = seed % 2 == 0;
   target.cores = 1 + static_cast<int>(seed % 4);
+  if (seed % 5 == 0) {
+    target.lacks = {DType::kFloat8E4M3,     DType::kFloat8E5M2, DType::kFloat8E4M3Fnuz,
+                    DType::kFloat8E5M2Fnuz, DType::kFloat16,    DType::kBFloat16};
+  }
   return target;
 }
 
