@@ -37,6 +37,7 @@ _PKG_CONFIG = {
     "spdlog": ["spdlog"],
     "sqlite3": ["sqlite3"],
     "xxhash": ["libxxhash"],
+    "z3": ["z3"],
     "zlib": ["zlib"],
     "zstd": ["libzstd"],
 }

@@ -1,7 +1,7 @@
 """Adds up the results that tools/test collected, and prints "N passed, N failed" as its last line.
 
-The folder holds Bazel's build events (*.bazel.json), pytest's results (*.xml), and failed_steps, which names
-the commands that failed otherwise. The exit status is 0 if something passed and nothing failed.
+The folder holds Bazel's build events (*.bazel.json), pytest's results (*.xml), failed_steps, which names
+the commands that failed otherwise, and skipped_steps, which says what could not be run and why. The exit status is 0 if something passed and nothing failed.
 """
 
 import json
@@ -35,6 +35,10 @@ def main() -> int:
 
     for name in failed:
         print(f"FAILED {name}")
+    not_run = folder / "skipped_steps"
+    if not_run.exists():
+        for line in not_run.read_text().splitlines():
+            print(f"SKIPPED {line}")
     if skipped:
         print(f"{skipped} skipped, with the reason in each test's log")
     print(f"{passed} passed, {len(failed)} failed")

@@ -58,3 +58,11 @@ def test_counts_a_failed_step_besides_tests_that_pass(tmp_path):
 
 def test_nothing_run_is_a_failure(tmp_path):
     assert count(tmp_path) == (1, ["0 passed, 0 failed"])
+
+
+def test_says_what_was_not_run(tmp_path):
+    (tmp_path / "pytest.xml").write_text(_JUNIT.format(""))
+    (tmp_path / "skipped_steps").write_text("tests/torch: PyTorch could not be downloaded\n")
+    code, lines = count(tmp_path)
+    assert (code, lines[-1]) == (0, "1 passed, 0 failed")
+    assert "SKIPPED tests/torch: PyTorch could not be downloaded" in lines

@@ -89,16 +89,21 @@ void HostQueue::Run() {
 }
 
 void HostQueue::RunList(const CommandList& list) {
-  absl::Status status;  // of the list: the first thing that went wrong
-  const auto may_work = [&] {
-    if (status.ok() && stop_.load(std::memory_order_relaxed)) {
-      status = Cancelled("{}: closed before the work was done", options_.device_name);
-    }
-    return status.ok();
-  };
+  absl::Status status;
+  RunCommands(list, status);
+}
+
+bool HostQueue::MayWork(absl::Status& status) const {
+  if (status.ok() && stop_.load(std::memory_order_relaxed)) {
+    status = Cancelled("{}: closed before the work was done", options_.device_name);
+  }
+  return status.ok();
+}
+
+void HostQueue::RunCommands(const CommandList& list, absl::Status& status) {
   for (const Command& command : list.commands()) {
     if (const auto* exec = std::get_if<ExecCommand>(&command)) {
-      if (may_work()) status = executor_.Exec(*exec);
+      if (MayWork(status)) status = executor_.Exec(*exec);
     } else if (const auto* wait = std::get_if<WaitCommand>(&command)) {
       status.Update(Wait(*wait));
     } else if (const auto* signal = std::get_if<SignalCommand>(&command)) {
@@ -107,13 +112,22 @@ void HostQueue::RunList(const CommandList& list) {
       }
       SetSignal(*signal->signal, signal->value);
     } else if (const auto* copy = std::get_if<CopyCommand>(&command)) {
-      if (may_work()) status = executor_.Copy(*copy);
+      if (MayWork(status)) status = executor_.Copy(*copy);
+    } else if (const auto* loop = std::get_if<LoopCommand>(&command)) {
+      RunLoop(*loop, status);
     } else if (const auto* timestamp = std::get_if<TimestampCommand>(&command)) {
       // Published by the signal that follows it.
       timestamp->signal->timestamp_ns.store(MonotonicNs(), std::memory_order_release);
     }
     // Nothing to do for a barrier: the host's writes before Submit or before a signal that it set
     // are visible by the locks and atomics of those.
+  }
+}
+
+void HostQueue::RunLoop(const LoopCommand& loop, absl::Status& status) {
+  for (uint64_t i = 0; i < loop.most; ++i) {
+    if (!MayWork(status) || !executor_.GoesOn(loop)) return;
+    RunCommands(*loop.body, status);
   }
 }
 

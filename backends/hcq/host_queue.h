@@ -28,6 +28,10 @@ class Executor {
   virtual ~Executor() = default;
   virtual absl::Status Exec(const ExecCommand& command) = 0;
   virtual absl::Status Copy(const CopyCommand& command) = 0;
+  // Whether a loop goes on. By default the byte is read where it lies, in memory of the host.
+  virtual bool GoesOn(const LoopCommand& command) {
+    return *static_cast<const volatile uint8_t*>(command.condition) != 0;
+  }
 };
 
 struct HostQueueOptions {
@@ -58,6 +62,11 @@ class HostQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run();
   void RunList(const CommandList& list);
+  // `status` is that of the list so far: the first thing that went wrong.
+  void RunCommands(const CommandList& list, absl::Status& status);
+  void RunLoop(const LoopCommand& loop, absl::Status& status);
+  // Whether there is to be computed more.
+  bool MayWork(absl::Status& status) const;
   // Waits unless the queue is told to end.
   absl::Status Wait(const WaitCommand& wait);
 

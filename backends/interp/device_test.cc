@@ -202,14 +202,17 @@ TEST_F(InterpTest, MemoryThatNothingWroteIsNotCopiedToTheHost) {
   EXPECT_EQ(both, 7);
 }
 
-// What a kernel that only stores to a buffer leaves out is undefined, whatever was there before.
+// What a kernel that should store all of a buffer leaves out is undefined, whatever was there
+// before.
 TEST_F(InterpTest, WhatAKernelLeavesOutIsUndefined) {
   const absl::Status status = Run(R"(# linear k grid=1 params=1 variables=0 written=0
 %0 = Param int32 [2] slot=0
 %1 = Const index 0
 %2 = Const int32 5
-%3 = Store %0 %1 %2
-return %0 %3
+%3 = Range index id=0 size=2 loop
+%4 = Store %0 %1 %2
+%5 = End %3
+return %0 %3 %4 %5
 )",
                                   {8}, std::vector<uint8_t>(8));
   ASSERT_TRUE(status.ok()) << status;

@@ -18,7 +18,8 @@ Target InterpTarget(int cores) {
           .vector_bytes = 32,
           .vector_registers = 16,
           .has_fma = true,
-          .cores = cores};
+          .cores = cores,
+          .checks_bounds = true};
 }
 
 }  // namespace

@@ -14,15 +14,26 @@
 
 namespace tensord::interp {
 
-Interpreter::Interpreter(const LinearProgram& program) : program_(program) {
+Interpreter::Interpreter(const LinearProgram& program)
+    : program_(program), stores_(program.params.size()) {
   std::vector<size_t> open;
+  int64_t times = 1;  // of the innermost open loop
   for (const Node* node : program.body) {
     Instruction instruction = {.node = node, .result = PlaceOf(node), .src = {}};
     for (const Node* src : node->src) instruction.src.push_back(PlaceOf(src));
-    if (node->op == Op::kRange) open.push_back(code_.size());
+    if (node->op == Op::kRange) {
+      open.push_back(code_.size());
+      times *= node->range_size();
+    }
     if (node->op == Op::kEnd) {
+      times /= code_[open.back()].node->range_size();
       code_[open.back()].end = code_.size();
       open.pop_back();
+    }
+    if (node->op == Op::kStore) {
+      int64_t& stores = stores_[static_cast<size_t>(node->src[0]->slot())];
+      stores = node->src.size() > 3 || stores == kNotAll ? kNotAll
+                                                         : stores + times * node->src[2]->lanes;
     }
     code_.push_back(std::move(instruction));
   }
@@ -84,12 +95,17 @@ class Machine {
       if (node->op == Op::kLoad) loaded.insert(Buffer(node).data);
       if (node->op == Op::kStore) accesses_[Buffer(node).data];
     }
-    for (const Instruction& instruction : interpreter_.code_) {
-      const Node* node = instruction.node;
-      if (node->op != Op::kStore || loaded.contains(Buffer(node).data)) continue;
-      const BufferView& buffer = Buffer(node);
-      if (buffer.written == nullptr) continue;
-      std::memset(buffer.written, 0, Elements(node) * ItemSize(node->src[0]->dtype));
+    for (size_t slot = 0; slot < buffers_.size(); ++slot) {
+      const BufferView& buffer = buffers_[slot];
+      const Node* param = program_.params[slot];
+      const uint64_t bytes = static_cast<uint64_t>(param->ints[1] * ItemSize(param->dtype));
+      const int64_t stores = interpreter_.stores_[slot];
+      if (stores == 0 || stores == Interpreter::kNotAll ||
+          stores * launch_.grid != param->ints[1] || buffer.bytes < bytes ||
+          buffer.written == nullptr || loaded.contains(buffer.data)) {
+        continue;
+      }
+      std::memset(buffer.written, 0, bytes);
     }
     return absl::OkStatus();
   }
@@ -111,7 +127,13 @@ class Machine {
         TD_RETURN_IF_ERROR(Step(instruction));
         continue;
       }
-      for (int64_t i = 0; i < instruction.node->range_size(); ++i) {
+      // A source, if there is one, is where the loop ends in this run.
+      const int64_t end =
+          instruction.src.empty() ? instruction.node->range_size() : values_[instruction.src[0]].i;
+      if (end > instruction.node->range_size()) {
+        return Fault(instruction, 0, "the loop ends at {}, behind its bound", end);
+      }
+      for (int64_t i = 0; i < end; ++i) {
         values_[instruction.result] = Scalar::Int(DType::kIndex, i);
         TD_RETURN_IF_ERROR(Execute(at + 1, instruction.end));
       }

@@ -1,8 +1,9 @@
 // Interprets a linear program: one scalar after the other, each op by its definition (EvalOp), each
 // access checked. So a compiler's fault is an error that names the place, and not a wrong number:
 //   - an element outside of its buffer,
-//   - a read of what nothing has written; a kernel that stores to a buffer and reads nothing of it
-//     is taken to store all of it, so what it leaves out is undefined from then on,
+//   - a read of what nothing has written; a kernel that stores as often to a buffer as it has
+//     elements, and reads nothing of it, is taken to store each, so that what was there before is
+//     undefined from then on,
 //   - an element that one workgroup stores and another one reads or stores, as they run in any
 //   order.
 //
@@ -61,6 +62,8 @@ class Interpreter {
 
   const LinearProgram& program_;
   std::vector<Instruction> code_;
+  std::vector<int64_t> stores_;  // by slot: of one workgroup; kNotAll if some may not happen
+  static constexpr int64_t kNotAll = int64_t{1} << 62;
   absl::flat_hash_map<const Node*, size_t> places_;  // of values, in lanes
   size_t size_ = 0;                                  // of all values
 };

@@ -36,6 +36,8 @@ class Device final : public tensord::Device, private hcq::Executor {
  private:
   absl::Status Exec(const ExecCommand& command) override;
   absl::Status Copy(const CopyCommand& command) override;
+  // No kernel has said whether.
+  bool GoesOn(const LoopCommand& /*command*/) override { return false; }
 
   const DeviceOptions options_;
   const Target target_;

@@ -72,7 +72,7 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
     if (result->session.get() != this) {
       return InvalidArgument("a captured function returned a tensor of another client");
     }
-    captured.results.push_back({result->dtype, result->shape});
+    captured.results.push_back({result->stored_dtype, result->shape});
     roots.push_back(result->value);
   }
   for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
@@ -140,12 +140,12 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
   v1::Command command;
   v1::RunProgram& run = *command.mutable_run();
   run.set_program(captured.program->handle);
-  TD_RETURN_IF_ERROR(BindVariables(*captured.program, run));
   std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
   for (const StateRef& argument : arguments) inputs.push_back(argument->value->buffer);
   for (const CapturedProgram::Input& input : captured.captured) {
     inputs.push_back((input.owner ? input.owner->value : input.fixed)->buffer);
   }
+  TD_RETURN_IF_ERROR(BindVariables(*captured.program, run, inputs));
   // An input that the program overwrites may not be another input as well.
   for (size_t overwritten : captured.overwritten) {
     const size_t slot = arguments.size() + overwritten;
@@ -184,9 +184,14 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
     DeriveViews(*owner);
   }
   const uint64_t sequence = connection_->Send(std::move(command));
-  for (const StateRef& result : results) result->value->buffer->run = sequence;
+  for (const StateRef& result : results) {
+    result->value->buffer->run = sequence;
+    NoteVariables(*result->value);
+  }
   for (size_t overwritten : captured.overwritten) {
-    captured.captured[overwritten].owner->value->buffer->run = sequence;
+    const Value& value = *captured.captured[overwritten].owner->value;
+    value.buffer->run = sequence;
+    NoteVariables(value);
   }
   return results;
 }

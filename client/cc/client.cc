@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/tensor/create.h"
 #include "core/tensor/random.h"
+#include "core/tensor/size.h"
 
 namespace tensord {
 
@@ -60,16 +61,27 @@ Tensor Client::Ones(absl::Span<const int64_t> shape, DType dtype) const {
   return Full(shape, 1, dtype);
 }
 
+Tensor Client::RandomVaries() const {
+  return Tensor(session_->Failed(InvalidArgument(
+      "random numbers: sizes must be numbers; draw for the largest size and slice")));
+}
+
 Tensor Client::Rand(absl::Span<const int64_t> shape, DType dtype) const {
+  if (AnyVaries(shape)) return RandomVaries();
   return Tensor(session_->Random(
       NumElements(shape), [&](const RandomState& state) { return Uniform(state, shape, dtype); }));
 }
 Tensor Client::Randn(absl::Span<const int64_t> shape, DType dtype) const {
-  return Tensor(session_->Random(
-      NumElements(shape), [&](const RandomState& state) { return Normal(state, shape, dtype); }));
+  if (AnyVaries(shape)) return RandomVaries();
+  // A float64 takes two blocks.
+  const uint64_t blocks = dtype == DType::kFloat64 ? 2 : 1;
+  return Tensor(session_->Random(blocks * NumElements(shape), [&](const RandomState& state) {
+    return Normal(state, shape, dtype);
+  }));
 }
 Tensor Client::RandInt(absl::Span<const int64_t> shape, int64_t low, int64_t high,
                        DType dtype) const {
+  if (AnyVaries(shape)) return RandomVaries();
   return Tensor(session_->Random(NumElements(shape), [&](const RandomState& state) {
     return tensord::RandInt(state, shape, low, high, dtype);
   }));

@@ -59,9 +59,15 @@ class Client {
   Tensor RandInt(absl::Span<const int64_t> shape, int64_t low, int64_t high,
                  DType dtype = DType::kInt32) const;  // [low, high)
 
-  // A named int32 scalar between the bounds (inclusive), given anew for each run by Bind.
+  // A named int32 scalar between the bounds (inclusive), given anew for each run by Bind. As a size
+  // of tensors it is VariableSize(name, min, max) of core/tensor/size.h.
   Tensor Variable(std::string_view name, int64_t min, int64_t max) const;
   void Bind(const std::string& name, int64_t value) const { session_->BindVariable(name, value); }
+
+  // Allows programs that are built from now on (captured functions: when they are captured) to
+  // simplify floats as if they were real numbers. Off unless asked for.
+  void SetFastMath(bool fast_math) const { session_->SetFastMath(fast_math); }
+  bool fast_math() const { return session_->fast_math(); }
 
   // Waits until the device has done everything sent so far.
   absl::Status Wait() const { return session_->Wait({}); }
@@ -75,6 +81,7 @@ class Client {
   const std::shared_ptr<client::Session>& session() const { return session_; }
 
  private:
+  Tensor RandomVaries() const;  // the error
   explicit Client(std::shared_ptr<client::Session> session) : session_(std::move(session)) {}
 
   std::shared_ptr<client::Session> session_;

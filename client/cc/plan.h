@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/cc/session.h"
+#include "core/ir/dims.h"
 
 namespace tensord::client {
 
@@ -24,13 +25,20 @@ struct Session::Plan {
   static const Node* ExpressionOf(const Value& value) {
     return value.init ? value.init : value.node;
   }
-  const Node* BuiltFor(const Value& value) const { return built.at(ExpressionOf(value)); }
+  // In the dtype that it is stored in: what was weak may be wider.
+  const Node* BuiltFor(const Value& value) {
+    return program.graph.Cast(built.at(ExpressionOf(value)), value.dtype);
+  }
 
   int64_t SlotOf(const Value& value) {
     auto [it, inserted] = slots.emplace(&value, static_cast<int64_t>(inputs.size()));
     if (inserted) {
       inputs.push_back(&value);
-      program.inputs.push_back(program.graph.Param(it->second, value.dtype, value.shape));
+      const Node* param = client::ParamOf(program.graph, it->second, value);
+      program.inputs.push_back(param);
+      std::vector<const Node*> variables;
+      for (const Node* size : param->src) CollectVariables(size, variables);
+      for (const Node* variable : variables) AddVariable(variable);
     }
     return it->second;
   }

@@ -35,6 +35,7 @@ absl::Status Session::Seed(uint64_t seed) {
     if (!*state) {
       *state = std::make_shared<TensorState>();
       (*state)->dtype = fresh->dtype;
+      (*state)->stored_dtype = fresh->stored_dtype;
       (*state)->shape = fresh->shape;
     }
     (*state)->value = fresh->value;

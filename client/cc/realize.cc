@@ -8,6 +8,9 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/size.h"
+#include "core/tensor/weak.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/wire/program.h"
 
 namespace tensord::client {
@@ -70,12 +73,12 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
   v1::Command command;
   v1::RunProgram& run = *command.mutable_run();
   run.set_program(program->handle);
-  TD_RETURN_IF_ERROR(BindVariables(*program, run));
   std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
   for (const Value* input : plan.inputs) {
     run.add_inputs(input->buffer->handle);
     inputs.push_back(input->buffer);
   }
+  TD_RETURN_IF_ERROR(BindVariables(*program, run, inputs));
   // The roots are leaves from here on. Once they have let go of what they were built from, the
   // owners of a version that is to be overwritten are those who still want to read it.
   for (const ValueRef& root : roots) {
@@ -98,7 +101,10 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
     run.add_outputs(root->buffer->handle);
   }
   const uint64_t sequence = connection_->Send(std::move(command));
-  for (const ValueRef& root : roots) root->buffer->run = sequence;
+  for (const ValueRef& root : roots) {
+    root->buffer->run = sequence;
+    NoteVariables(*root);
+  }
   return absl::OkStatus();
 }
 
@@ -137,6 +143,7 @@ absl::Status Session::Gather(absl::Span<const ValueRef> roots, const Trace* trac
 
 // Copies the roots' expressions into the program; buffers become its inputs.
 absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
+  plan.program.fast_math = fast_math();
   std::vector<const Node*> stack;
   std::vector<const Node*> sources;
   for (size_t i = roots.size(); i-- > 0;) {
@@ -154,14 +161,42 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
       if (value.buffer || IsArgument(value)) {
         plan.built[node] = plan.ParamOf(value);
       } else if (auto init = plan.built.find(value.init); init != plan.built.end()) {
-        plan.built[node] = init->second;
+        plan.built[node] = plan.program.graph.Cast(init->second, value.dtype);
       } else {
         stack.push_back(value.init);
       }
       continue;
     }
+    // What is sent is the value; how it is differentiated was our business.
+    if (const auto custom = CustomGradient::Of(node)) {
+      if (auto value = plan.built.find(custom->value); value != plan.built.end()) {
+        plan.built[node] = value->second;
+      } else {
+        stack.push_back(custom->value);
+      }
+      continue;
+    }
+    if (IsStandIn(node)) {
+      return FailedPrecondition(
+          "the gradient that comes in to a custom gradient has no data yet: its rule computes with "
+          "tensors only");
+    }
     if (node->op == Op::kParam) {
       return Internal("an expression reads input {}, of which nothing is known", node->slot());
+    }
+    if (node->op == Op::kCarry && node->ints[0] < 0) {
+      return FailedPrecondition(
+          "this tensor was made in the body of a loop and has no data outside of it; return it from "
+          "the body as a state or as an output");
+    }
+    if (node->op == Op::kWithSlope) {
+      // A slope is for derivatives, which are made on this side: it is not sent.
+      if (auto value = plan.built.find(node->src[0]); value != plan.built.end()) {
+        plan.built[node] = value->second;
+      } else {
+        stack.push_back(node->src[0]);
+      }
+      continue;
     }
     const size_t depth = stack.size();
     sources.clear();
@@ -170,12 +205,7 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (stack.size() > depth) continue;
     for (const Node* source : node->src) sources.push_back(plan.built.at(source));
-    TD_ASSIGN_OR_RETURN(const Node* copy, plan.program.graph.TryMake({.op = node->op,
-                                                                      .src = sources,
-                                                                      .ints = node->ints,
-                                                                      .text = node->text,
-                                                                      .dtype = node->dtype,
-                                                                      .lanes = node->lanes}));
+    TD_ASSIGN_OR_RETURN(const Node* copy, CopyStrong(plan.program.graph, node, sources));
     if (copy->op == Op::kVariable) plan.AddVariable(copy);
     plan.built[node] = copy;
     stack.pop_back();
@@ -214,7 +244,8 @@ std::shared_ptr<const SentProgram> Session::Register(const Program& program) {
   return programs_.front();
 }
 
-absl::Status Session::BindVariables(const SentProgram& program, v1::RunProgram& run) {
+absl::Status Session::BindVariables(const SentProgram& program, v1::RunProgram& run,
+                                    absl::Span<const std::shared_ptr<Buffer>> inputs) {
   for (const std::string& name : program.variables) {
     auto it = variables_.find(name);
     if (it == variables_.end()) {
@@ -222,8 +253,26 @@ absl::Status Session::BindVariables(const SentProgram& program, v1::RunProgram& 
                                 name);
     }
     (*run.mutable_variables())[name] = it->second;
+    for (const std::shared_ptr<Buffer>& input : inputs) {
+      auto then = input->variables.find(name);
+      if (then == input->variables.end() || then->second == it->second) continue;
+      return FailedPrecondition(
+          "a tensor whose shape has '{0}' was computed with {0} = {1}, and now it is {2}; compute "
+          "it anew, or bind {1}",
+          name, then->second, it->second);
+    }
   }
   return absl::OkStatus();
+}
+
+// With which values of the variables in its shape it is being computed.
+void Session::NoteVariables(const Value& value) {
+  value.buffer->variables.clear();
+  for (int64_t size : value.shape) {
+    for (const SizeVariable& variable : VariablesOfSize(size)) {
+      value.buffer->variables[variable.name] = variables_.at(variable.name);
+    }
+  }
 }
 
 std::shared_ptr<Buffer> Session::NewBuffer(const Value& value) {

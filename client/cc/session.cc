@@ -3,12 +3,24 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/size.h"
+#include "core/tensor/weak.h"
 
 namespace tensord::client {
+namespace {
+
+thread_local bool grad_enabled = true;
+
+}  // namespace
+
+bool GradEnabled() { return grad_enabled; }
+bool SetGradEnabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
 
 Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
     : connection_(std::move(connection)), options_(std::move(options)) {}
@@ -72,29 +84,34 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
   for (const StateRef& operand : operands) {
     absl::StatusOr<ValueRef> value = Use(operand);
     if (!value.ok()) return failed(value.status());
-    sources.emplace_back(&graph_, NodeOf(**value));
+    // A weak tensor stays so when its data is in memory, in a dtype that is not.
+    const Node* node = NodeOf(**value);
+    if (node->dtype != operand->dtype) node = graph_.Cast(node, operand->dtype);
+    sources.emplace_back(&graph_, node);
     values.push_back(*std::move(value));
   }
-  const std::vector<Expr> results = expressions(graph_, sources);
+  std::vector<Expr> results = expressions(graph_, sources);
 
   // Operands that no input is below are constants: nothing needs to be kept for them.
   std::vector<ValueRef> parents;
   for (const ValueRef& value : values) {
-    if (!(value->node->below_ops & OpBit(Op::kParam))) continue;
+    if ((value->node->below_ops & OpBit(Op::kParam)) == 0) continue;
     if (std::find(parents.begin(), parents.end(), value) == parents.end()) parents.push_back(value);
   }
   std::vector<StateRef> states;
-  for (const Expr& result : results) {
+  for (Expr& result : results) {
     if (!result.ok()) return failed(result.status());
     // An operation that changes nothing gives the same version, not a copy of it.
     auto same = std::find_if(values.begin(), values.end(), [&result](const ValueRef& value) {
       return value->node == result.node();
     });
     if (same != values.end()) {
-      states.push_back(Alias(*same));
+      states.push_back(Alias(*same, result.dtype()));
       continue;
     }
+    if (!grad_enabled && IsFloat(result.dtype())) result = Detach(result);
     states.push_back(NewState(NewExpression(result, parents)));
+    states.back()->dtype = result.dtype();
   }
   return states;
 }
@@ -109,34 +126,42 @@ StateRef Session::Failed(absl::Status error) {
 Session::ValueRef Session::NewExpression(const Expr& expression,
                                          absl::Span<const ValueRef> parents) {
   const Shape shape = expression.shape();
-  auto value = std::make_shared<Value>(live_, expression.dtype(),
+  auto value = std::make_shared<Value>(live_, StrongDType(expression.node()),
                                        std::vector<int64_t>(shape.begin(), shape.end()));
   value->node = expression.node();
   const Trace* trace = CurrentTrace(*this);
   value->trace = trace ? trace->id : 0;
-  if (value->node->below_ops & OpBit(Op::kParam))
+  if ((value->node->below_ops & OpBit(Op::kParam)) != 0)
     value->parents.assign(parents.begin(), parents.end());
   return value;
 }
 
 // Another tensor of the same version.
-StateRef Session::Alias(ValueRef value) {
+StateRef Session::Alias(ValueRef value, DType dtype) {
   auto state = std::make_shared<TensorState>();
   state->session = shared_from_this();
-  state->dtype = value->dtype;
+  state->dtype = dtype;
+  state->stored_dtype = value->dtype;
   state->shape = value->shape;
   state->value = std::move(value);
   return state;
 }
 
 StateRef Session::NewState(ValueRef value) {
-  StateRef state = Alias(std::move(value));
+  const DType dtype = value->dtype;
+  StateRef state = Alias(std::move(value), dtype);
   state->value->owner = state;
   return state;
 }
 
+const Node* ParamOf(Graph& graph, int64_t slot, const Value& value) {
+  const absl::StatusOr<Sizes> shape = DimsOfShape(graph, value.shape);
+  TD_CHECK(shape.ok(), Message(shape.status()));
+  return graph.SizedParam(slot, value.dtype, *shape);
+}
+
 const Node* Session::NodeOf(Value& value) {
-  if (!value.node) value.node = graph_.Param(next_leaf_++, value.dtype, value.shape);
+  if (!value.node) value.node = ParamOf(graph_, next_leaf_++, value);
   return value.node;
 }
 
@@ -164,7 +189,7 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
   if (value.trace != 0 && (!trace || value.trace != trace->id)) return EscapedFromTrace();
   // A captured program sees tensors from outside as they are at each call, hence as its inputs.
   if (trace && value.trace == 0 && !value.leaf && !state->view &&
-      (value.node->below_ops & OpBit(Op::kParam))) {
+      (value.node->below_ops & OpBit(Op::kParam)) != 0) {
     MakeLeafLocked(state);
   }
   return state->value;
@@ -255,6 +280,10 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   if (target->value->trace != 0 && (!trace || target->value->trace != trace->id)) {
     return EscapedFromTrace();
   }
+  if (IsWeak(target->dtype)) {
+    return InvalidArgument("assign: a {} has no storage; make it a tensor by clone() or cast first",
+                           Name(target->dtype));
+  }
   TD_ASSIGN_OR_RETURN(ValueRef value, Use(source));
   const Value& before = *target->value;
   if (value->dtype != before.dtype || value->shape != before.shape) {
@@ -267,6 +296,23 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   return absl::OkStatus();
 }
 
+absl::Status Session::Rebind(const StateRef& target, const StateRef& source) {
+  TD_RETURN_IF_ERROR(target->error);
+  absl::MutexLock lock(&mu_);
+  TD_ASSIGN_OR_RETURN(ValueRef value, Use(source));
+  if (IsTracing()) {
+    return FailedPrecondition(
+        "replace: a captured function runs again with data only; use assign in it");
+  }
+  if (value->dtype != target->dtype || value->shape != target->shape) {
+    return InvalidArgument("replace: the tensor is {}{}, the other {}{}", Name(target->dtype),
+                           TextOf(target->shape), Name(value->dtype), TextOf(value->shape));
+  }
+  target->view.reset();
+  SetValue(*target, std::move(value));
+  return absl::OkStatus();
+}
+
 absl::Status Session::AssignView(const StateRef& target, const StateRef& source, ValueRef value) {
   const auto& [base, path] = *target->view;
   // `t[i] += x` changes a view of t and then stores it where it stands already.
@@ -274,7 +320,8 @@ absl::Status Session::AssignView(const StateRef& target, const StateRef& source,
     return absl::OkStatus();
   }
   TD_ASSIGN_OR_RETURN(ValueRef before, Use(base));
-  const Expr written = path.Write(Expr(&graph_, NodeOf(*before)), Expr(&graph_, NodeOf(*value)));
+  const Expr written = path.Write(Expr(&graph_, NodeOf(*before)),
+                                  Expr(&graph_, graph_.Cast(NodeOf(*value), value->dtype)));
   TD_RETURN_IF_ERROR(written.status());
   const ValueRef parents[] = {std::move(before), std::move(value)};
   Replace(base, NewExpression(written, parents));
@@ -355,6 +402,9 @@ void Session::BindVariable(const std::string& name, int64_t value) {
 absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtype,
                                          absl::Span<const int64_t> shape) {
   ValueRef value;
+  if (AnyVaries(shape)) {
+    return InvalidArgument("data from the host has sizes that are numbers, not {}", TextOf(shape));
+  }
   {
     absl::MutexLock lock(&mu_);
     value = NewLeaf(dtype, {shape.begin(), shape.end()});
@@ -370,7 +420,59 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   return NewState(std::move(value));
 }
 
+absl::StatusOr<std::vector<int64_t>> Session::ActualShape(const StateRef& state) {
+  TD_RETURN_IF_ERROR(state->error);
+  absl::MutexLock lock(&mu_);
+  const std::shared_ptr<Buffer>& buffer = state->value->buffer;
+  const std::map<std::string, int64_t>& values = buffer ? buffer->variables : variables_;
+  std::vector<int64_t> shape;
+  for (int64_t size : state->shape) {
+    for (const SizeVariable& variable : VariablesOfSize(size)) {
+      if (!values.contains(variable.name)) {
+        return FailedPrecondition("variable '{}' of size {} has no value; bind one first",
+                                  variable.name, SizeText(size));
+      }
+    }
+    shape.push_back(
+        SizeIn(size, [&](std::string_view name) { return values.at(std::string(name)); }));
+  }
+  return shape;
+}
+
+// The daemon keeps a tensor with room for the largest sizes; the elements that are there come out
+// row by row.
+absl::Status Session::DownloadVarying(const StateRef& state, absl::Span<char> out) {
+  TD_RETURN_IF_ERROR(Realize({state}));
+  TD_ASSIGN_OR_RETURN(const std::vector<int64_t> shape, ActualShape(state));
+  const size_t item = static_cast<size_t>(ItemSize(state->dtype));
+  const size_t elements = static_cast<size_t>(NumElements(shape));
+  if (out.size() != elements * item) {
+    return InvalidArgument("{}{} takes {} bytes, room is for {}", Name(state->dtype), TextOf(shape),
+                           elements * item, out.size());
+  }
+  std::vector<char> whole(state->value->bytes());
+  TD_RETURN_IF_ERROR(DownloadWhole(state, absl::MakeSpan(whole)));
+  std::vector<int64_t> index(shape.size());
+  const size_t row = static_cast<size_t>(shape.back()) * item;
+  for (size_t to = 0; to < out.size(); to += row) {
+    int64_t from = 0;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      from = from * SizeHigh(state->shape[axis]) + index[axis];
+    }
+    std::memcpy(&out[to], &whole[static_cast<size_t>(from) * item], row);
+    for (size_t axis = shape.size() - 1; axis-- > 0 && ++index[axis] == shape[axis];) {
+      index[axis] = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Session::Download(const StateRef& state, absl::Span<char> out) {
+  if (AnyVaries(state->shape)) return DownloadVarying(state, out);
+  return DownloadWhole(state, out);
+}
+
+absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out) {
   TD_RETURN_IF_ERROR(Realize({state}));
   uint64_t run = 0;
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);

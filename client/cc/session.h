@@ -44,6 +44,10 @@ namespace tensord::client {
 class Session;
 struct TensorState;
 
+// Whether what this thread computes has gradients. Without, it is detached.
+bool GradEnabled();
+bool SetGradEnabled(bool enabled);  // what was set before
+
 // That a tensor shows elements of another one.
 struct ViewOf {
   std::shared_ptr<TensorState> base;  // itself no view
@@ -56,6 +60,7 @@ struct TensorState {
   // Fixed when it is made. A tensor keeps its dtype and shape whatever is assigned to it.
   absl::Status error;  // why it could not be made
   DType dtype = DType::kVoid;
+  DType stored_dtype = DType::kVoid;  // of its data; another than dtype if that is weak
   std::vector<int64_t> shape;
 
   // The session's lock guards the rest.
@@ -104,6 +109,9 @@ struct CapturedProgram {
   std::vector<size_t> overwritten;  // indices in `captured`, in the order of the program's outputs
 };
 
+// A Param that stands for the value.
+const Node* ParamOf(Graph& graph, int64_t slot, const Value& value);
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   using Expression = std::function<Expr(Graph&, absl::Span<const Expr>)>;
@@ -129,6 +137,9 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::StatusOr<StateRef> Upload(absl::Span<const char> data, DType dtype,
                                   absl::Span<const int64_t> shape);
   absl::Status Download(const StateRef& state, absl::Span<char> out);
+  // The shape with numbers for sizes that vary: those of the run that computed it, or of the values
+  // that are bound now.
+  absl::StatusOr<std::vector<int64_t>> ActualShape(const StateRef& state);
   absl::Status Realize(absl::Span<const StateRef> states);
   // Waits for the values on the device, and says the first error among them.
   absl::Status Wait(absl::Span<const StateRef> states);
@@ -136,6 +147,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The tensor becomes `source`. Shape and dtype must be the tensor's.
   absl::Status Assign(const StateRef& target, const StateRef& source);
+  // The tensor becomes another name of `source`'s version.
+  absl::Status Rebind(const StateRef& target, const StateRef& source);
   // Gives the tensor a buffer of its own, so that it is a parameter of programs and a point at
   // which gradients end.
   absl::Status MakeLeaf(const StateRef& state);
@@ -152,6 +165,10 @@ class Session : public std::enable_shared_from_this<Session> {
   StateRef Random(uint64_t count, const Draw& draw);
 
   void BindVariable(const std::string& name, int64_t value);
+
+  // Whether programs that are built from now on simplify floats as if they were real numbers.
+  void SetFastMath(bool fast_math) { fast_math_.store(fast_math, std::memory_order_relaxed); }
+  bool fast_math() const { return fast_math_.load(std::memory_order_relaxed); }
 
   // Calls `function` on stand-ins for the arguments and makes a program of what it returned and
   // assigned. The assignments are undone: Replay does them, this time with data.
@@ -170,6 +187,8 @@ class Session : public std::enable_shared_from_this<Session> {
   using ValueRef = std::shared_ptr<Value>;
   struct Plan;
 
+  absl::Status DownloadWhole(const StateRef& state, absl::Span<char> out);
+  absl::Status DownloadVarying(const StateRef& state, absl::Span<char> out);
   // The buffer of a computed tensor, and the run that fills it.
   std::shared_ptr<Buffer> BufferOf(const TensorState& state, uint64_t* run);
   const Node* NodeOf(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -179,7 +198,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ValueRef NewExpression(const Expr& expression, absl::Span<const ValueRef> parents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   StateRef NewState(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  StateRef Alias(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StateRef Alias(ValueRef value, DType dtype) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Replace(const StateRef& target, ValueRef source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<StateRef> ApplyLocked(absl::Span<const StateRef> operands, size_t count,
                                     const Expressions& expressions)
@@ -208,8 +227,12 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<Buffer> NewBuffer(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<Buffer> CopyAside(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status BindVariables(const SentProgram& program, v1::RunProgram& run)
+  // Gives the run values for the program's variables. FailedPrecondition if an input was computed
+  // for other values of those in its shape.
+  absl::Status BindVariables(const SentProgram& program, v1::RunProgram& run,
+                             absl::Span<const std::shared_ptr<Buffer>> inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteVariables(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<CapturedProgram> Finish(const std::string& name, Trace& trace,
                                          absl::Span<const ValueRef> arguments,
                                          absl::Span<const StateRef> results)
@@ -217,6 +240,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const std::shared_ptr<Connection> connection_;
   const ConnectOptions options_;
+  std::atomic<bool> fast_math_ = false;
   const std::shared_ptr<LiveValues> live_ = std::make_shared<LiveValues>();
 
   absl::Mutex mu_;

@@ -1,13 +1,22 @@
 #include "client/cc/tensor.h"
 
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
+#include "core/tensor/size.h"
 
 namespace tensord {
 
 DType Tensor::dtype() const { return state_->dtype; }
+DType Tensor::stored_dtype() const { return state_->stored_dtype; }
 const std::vector<int64_t>& Tensor::shape() const { return state_->shape; }
-int64_t Tensor::num_elements() const { return NumElements(shape()); }
+int64_t Tensor::num_elements() const { return *SizeProduct(shape()); }
+
+absl::StatusOr<std::vector<int64_t>> Tensor::ActualShape() const {
+  if (!ok() || !AnyVaries(shape())) return shape();
+  TD_RETURN_IF_ERROR(Realize());
+  return state_->session->ActualShape(state_);
+}
 
 absl::Status Tensor::CopyTo(absl::Span<char> out) const {
   TD_RETURN_IF_ERROR(status());
@@ -17,6 +26,9 @@ absl::Status Tensor::CopyTo(absl::Span<char> out) const {
 absl::Status Tensor::SetRequiresGrad(bool requires_grad) const {
   TD_RETURN_IF_ERROR(status());
   if (requires_grad) {
+    if (IsWeak(dtype())) {
+      return InvalidArgument("requires_grad: a {} has no storage; cast it first", Name(dtype()));
+    }
     if (!IsFloat(dtype())) {
       return InvalidArgument("requires_grad: only float tensors have gradients, this is {}",
                              Name(dtype()));
@@ -37,10 +49,15 @@ void Tensor::SetGrad(std::optional<Tensor> gradient) const {
   session().SetGradient(state_, gradient ? gradient->state() : nullptr);
 }
 
-absl::Status Tensor::Backward(std::optional<Tensor> seed) const {
+absl::Status Tensor::Backward(std::optional<Tensor> seed,
+                              std::optional<std::vector<Tensor>> only) const {
   TD_RETURN_IF_ERROR(status());
   std::vector<Tensor> targets;
-  for (client::StateRef& target : session().GradientTargets(state_)) targets.emplace_back(target);
+  if (only) {
+    targets = *std::move(only);
+  } else {
+    for (client::StateRef& target : session().GradientTargets(state_)) targets.emplace_back(target);
+  }
   if (targets.empty()) {
     return FailedPrecondition(
         "backward: no living tensor with requires_grad is part of this one's expression{}",
@@ -81,6 +98,22 @@ std::string Tensor::ToString() const {
   if (!ok()) return fmt::format("Tensor({})", Message(status()));
   return fmt::format("Tensor(shape={}, dtype={}, device={}, {})", client::TextOf(shape()),
                      Name(dtype()), session().device(), is_realized() ? "realized" : "lazy");
+}
+
+std::vector<Tensor> Checkpoint(absl::Span<const Tensor> results,
+                               absl::Span<const Tensor> arguments) {
+  if (results.empty()) return {};
+  std::vector<client::StateRef> operands;
+  for (const Tensor& result : results) operands.push_back(result.state());
+  for (const Tensor& argument : arguments) operands.push_back(argument.state());
+  std::vector<Tensor> tensors;
+  for (client::StateRef& state : results[0].session().ApplyMany(
+           operands, results.size(), [&](Graph&, absl::Span<const Expr> sources) {
+             return Checkpoint(sources.first(results.size()), sources.subspan(results.size()));
+           })) {
+    tensors.emplace_back(std::move(state));
+  }
+  return tensors;
 }
 
 absl::Status Realize(absl::Span<const Tensor> tensors) {

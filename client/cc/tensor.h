@@ -62,7 +62,12 @@ class Tensor {
 
   // Valid only if ok(). They are known without computing anything.
   DType dtype() const;
+  // A size that varies from run to run is a code, see core/tensor/size.h.
+  // Of its data: another one if the dtype is weak.
+  DType stored_dtype() const;
   const std::vector<int64_t>& shape() const;
+  // With numbers for those. Computes the tensor if there are any.
+  absl::StatusOr<std::vector<int64_t>> ActualShape() const;
   int64_t rank() const { return static_cast<int64_t>(shape().size()); }
   int64_t num_elements() const;
 
@@ -75,7 +80,7 @@ class Tensor {
 
   // Row-major, little-endian; `out` has the tensor's size in bytes.
   absl::Status CopyTo(absl::Span<char> out) const;
-  // T must be the dtype's own type.
+  // T must be the type of the stored dtype.
   template <typename T>
   absl::StatusOr<std::vector<T>> ToHost() const;
 
@@ -84,6 +89,10 @@ class Tensor {
   // its part of the base becomes `value`.
   absl::Status Assign(const Tensor& value) const {
     return state_->session->Assign(state_, value.state_);
+  }
+  // The tensor becomes what `other` is, of its own shape and dtype; no data moves.
+  absl::Status Rebind(const Tensor& other) const {
+    return state_->session->Rebind(state_, other.state_);
   }
   // The same tensor with memory of its own, as parameters need it; no view any more.
   absl::Status MakeLeaf() const { return state_->session->MakeLeaf(state_); }
@@ -94,8 +103,9 @@ class Tensor {
   std::optional<Tensor> grad() const;
   void SetGrad(std::optional<Tensor> gradient) const;
   // Adds the gradient of this tensor, which needs a single element unless a seed is given, to the
-  // grad of every living tensor that requires one and that it depends on.
-  absl::Status Backward(std::optional<Tensor> seed = std::nullopt) const;
+  // grad of every living tensor that requires one and that it depends on, or of `targets`.
+  absl::Status Backward(std::optional<Tensor> seed = std::nullopt,
+                        std::optional<std::vector<Tensor>> targets = std::nullopt) const;
   // Gradients by `targets`: zeros where it does not depend on one.
   absl::StatusOr<std::vector<Tensor>> Gradient(absl::Span<const Tensor> targets,
                                                std::optional<Tensor> seed = std::nullopt) const;
@@ -109,6 +119,11 @@ class Tensor {
  private:
   client::StateRef state_;
 };
+
+// `results`, of which nothing is kept for the derivative but `arguments`: see Checkpoint in
+// core/tensor/custom_gradient.h.
+std::vector<Tensor> Checkpoint(absl::Span<const Tensor> results,
+                               absl::Span<const Tensor> arguments);
 
 // Computes several tensors by one program.
 absl::Status Realize(absl::Span<const Tensor> tensors);
@@ -138,11 +153,12 @@ Tensor LiftView(Function function, const Tensor& x) {
 template <typename T>
 absl::StatusOr<std::vector<T>> Tensor::ToHost() const {
   if (!ok()) return status();
-  if (dtype() != DTypeOf<T>()) {
-    return InvalidArgument("ToHost: the tensor holds {}, {} is asked for", Name(dtype()),
+  if (stored_dtype() != DTypeOf<T>()) {
+    return InvalidArgument("ToHost: the tensor holds {}, {} is asked for", Name(stored_dtype()),
                            Name(DTypeOf<T>()));
   }
-  std::vector<T> data(static_cast<size_t>(num_elements()));
+  TD_ASSIGN_OR_RETURN(const std::vector<int64_t> actual, ActualShape());
+  std::vector<T> data(static_cast<size_t>(NumElements(actual)));
   TD_RETURN_IF_ERROR(CopyTo({reinterpret_cast<char*>(data.data()), data.size() * sizeof(T)}));
   return data;
 }

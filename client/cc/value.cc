@@ -4,10 +4,20 @@
 
 #include <utility>
 
+#include "core/tensor/size.h"
+
 namespace tensord::client {
 
 std::string TextOf(absl::Span<const int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + SizeText(size);
+  return "[" + text + "]";
+}
+
+uint64_t Value::bytes() const {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= SizeHigh(size);
+  return static_cast<uint64_t>(elements) * static_cast<uint64_t>(ItemSize(dtype));
 }
 
 Value::Value(std::shared_ptr<LiveValues> live, DType dtype, std::vector<int64_t> shape)

@@ -14,6 +14,7 @@
 #include <absl/synchronization/mutex.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,8 @@ struct Buffer {
   const uint64_t handle;
   const uint64_t bytes;
   uint64_t run = 0;  // the command that computes it; 0 if none does. Guarded by the session.
+  // The values of the variables in its shape when it was computed. Guarded by the session.
+  std::map<std::string, int64_t> variables;
 };
 
 struct Value;
@@ -77,12 +80,10 @@ struct Value : std::enable_shared_from_this<Value> {
   Value(const Value&) = delete;
   Value& operator=(const Value&) = delete;
 
-  uint64_t bytes() const {
-    return static_cast<uint64_t>(NumElements(shape)) * static_cast<uint64_t>(ItemSize(dtype));
-  }
+  uint64_t bytes() const;  // that it takes in memory, which has room for the largest sizes
 
   const DType dtype;
-  const std::vector<int64_t> shape;
+  const std::vector<int64_t> shape;  // with codes for sizes that vary (core/tensor/size.h)
 
   // What expressions over this value are built from: the expression itself or, for a leaf, a Param
   // that stands for it (made when first needed, null until then).

@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <functional>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -50,6 +51,16 @@ using Ints = std::vector<int64_t>;
 void InitNumpy();
 
 DType ParseDType(py::handle dtype);
+// A size that varies (core/tensor/size.h), as Python sees it.
+struct SymInt {
+  int64_t code;
+};
+bool IsSize(py::handle value);  // an int or a SymInt
+int64_t ParseSize(py::handle value);
+py::object SizeObject(int64_t size);
+
+// One that tensors have data of, hence not a weak one.
+DType ParseStored(py::handle dtype);
 // An int or a sequence of ints.
 Ints ParseInts(py::handle value);
 // *sizes or one sequence of them.
@@ -66,15 +77,40 @@ bool IsOperand(py::handle value);
 
 py::array ToNumpy(const Tensor& tensor);
 
+// Several results of functions of the tensor language.
+std::vector<Tensor> LiftMany(
+    const std::vector<Tensor>& operands, size_t count,
+    const std::function<std::vector<Expr>(absl::Span<const Expr>)>& function);
+// An integer that the daemon computes, on which a shape depends. Waits.
+int64_t CountOf(const Tensor& count);
+// The target takes the value, for the method called `name`; dtype and shape must be its own.
+void AssignInPlace(const Tensor& target, const Tensor& value, const std::string& name);
+
 // ---- the parts
 
 void BindDType(py::module_& module);
+void BindCasts(py::class_<Tensor>& tensor);
+void BindDTypeArguments(py::class_<Tensor>& tensor);
 void BindClient(py::module_& module);
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor);
 void BindMovement(py::class_<Tensor>& tensor);
+void BindElementwise(py::module_& module, py::class_<Tensor>& tensor);
+void BindJoin(py::class_<Tensor>& tensor);
+void BindIndex(py::class_<Tensor>& tensor);
 void BindMath(py::class_<Tensor>& tensor);
+void BindOrder(py::module_& module, py::class_<Tensor>& tensor);
+void BindIndexOps(py::class_<Tensor>& tensor);
+void BindReduce(py::class_<Tensor>& tensor);
+void BindConv(py::class_<Tensor>& tensor);
+void BindProduct(py::class_<Tensor>& tensor, py::module_& module);
 void BindNn(py::class_<Tensor>& tensor);
+void BindLosses(py::class_<Tensor>& tensor);  // part of BindNn
 void BindCreation(py::module_& module);
+void BindSize(py::module_& module);
+void BindCreators(py::class_<Tensor>& tensor);
+void BindGradient(py::module_& module);
 void BindJit(py::module_& module);
+void BindLoop(py::module_& module);
+void BindSpellings(py::class_<Tensor>& tensor);  // after all that binds methods
 
 }  // namespace tensord::python

@@ -73,34 +73,6 @@ Client& CurrentClient() {
   return *Current();
 }
 
-void BindDType(py::module_& module) {
-  py::class_<DType> dtype(module, "DType", "The type of a tensor's elements.");
-  dtype.def(py::init(&ParseDType), py::arg("name"))
-      .def_property_readonly("name", [](DType d) { return std::string(Name(d)); })
-      .def_property_readonly(
-          "itemsize", [](DType d) { return ItemSize(d); }, "Bytes per element.")
-      .def_property_readonly("is_floating_point", [](DType d) { return IsFloat(d); })
-      .def_property_readonly("is_signed", [](DType d) { return IsFloat(d) || IsSigned(d); })
-      .def("__repr__", [](DType d) { return "tensord." + std::string(Name(d)); })
-      .def("__str__", [](DType d) { return std::string(Name(d)); })
-      .def("__hash__", [](DType d) { return static_cast<int>(d); })
-      .def("__eq__",
-           [](DType d, py::handle other) {
-             // A name that is no dtype is another one.
-             if (py::isinstance<py::str>(other)) {
-               return DTypeFromName(other.cast<std::string>()) == d;
-             }
-             return py::isinstance<DType>(other) && other.cast<DType>() == d;
-           })
-      .def("__reduce__", [](py::object self) {
-        return py::make_tuple(py::type::of(self), py::make_tuple(self.attr("name")));
-      });
-  module.def("dtype", &ParseDType, py::arg("name"),
-             "The dtype of that name; also takes NumPy's dtypes and Python's types.");
-  module.def("promote_types",
-             [](py::handle a, py::handle b) { return Promote(ParseDType(a), ParseDType(b)); });
-}
-
 void BindClient(py::module_& module) {
   py::class_<Client, std::shared_ptr<Client>>(module, "Client",
                                               "A session with a daemon; see tensord.connect.")
@@ -108,6 +80,9 @@ void BindClient(py::module_& module) {
       .def_property_readonly("device", &Client::device)
       .def_property_readonly("devices", &Client::devices)
       .def("counters", &Counters, "What this connection has cost so far.")
+      .def_property("fast_math", &Client::fast_math, &Client::SetFastMath,
+                    "Whether programs that are built from now on simplify floats as if they were "
+                    "real numbers; see tensord.fast_math.")
       .def(
           "synchronize",
           [](const Client& client) {

@@ -1,10 +1,15 @@
 // Tensors from nothing, and captured functions. The package gives them their signatures.
+#include <stdexcept>
 #include <utility>
 
 #include "client/cc/jit.h"
+#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/join.h"
+#include "core/tensor/size.h"
 
 namespace tensord::python {
 namespace {
@@ -16,7 +21,7 @@ Number Needed(const char* what, py::handle value) {
 }
 
 DType Or(py::handle dtype, DType standard) {
-  return dtype.is_none() ? standard : ParseDType(dtype);
+  return dtype.is_none() ? standard : ParseStored(dtype);
 }
 
 // Calls the Python function while the interpreter's lock is held, and keeps what it raises.
@@ -65,38 +70,108 @@ std::vector<Tensor> Call(Jit& jit, const std::vector<Tensor>& arguments) {
 }  // namespace
 
 void BindCreation(py::module_& module) {
-  module.def("_full", [](const Ints& shape, py::handle value, py::handle dtype) {
+  module.def("_full", [](py::handle sizes, py::handle value, py::handle dtype) {
+    const Ints shape = ParseInts(sizes);
     const Number number = Needed("full", value);
     return Checked(CurrentClient().Full(shape, number, Or(dtype, number.DefaultDType())));
   });
   module.def("_arange", [](py::handle start, py::handle stop, py::handle step, py::handle dtype) {
+    if (py::isinstance<SymInt>(start) || py::isinstance<SymInt>(stop)) {
+      const DType type = Or(dtype, DType::kInt32);
+      const int64_t from = ParseSize(start);
+      if (ParseSize(step) != 1) Raise(InvalidArgument("arange: where sizes vary the step is 1"));
+      const int64_t count = ValueOrRaise(SizeMinus(ParseSize(stop), from));
+      return Checked(CurrentClient().Make([&](Graph& graph) {
+        const Expr counter = ArangeOfSize(graph, count, type);
+        return from == 0 ? counter : counter + SizeValue(graph, from, type);
+      }));
+    }
     const Number a = Needed("arange", start), b = Needed("arange", stop),
                  c = Needed("arange", step);
+    const DType type = dtype.is_none() ? ArangeDType(a, b, c) : ParseStored(dtype);
     const bool whole = a.kind() != Number::Kind::kFloat && b.kind() != Number::Kind::kFloat &&
-                       c.kind() != Number::Kind::kFloat;
-    const DType type = Or(dtype, whole ? DType::kInt32 : DType::kFloat32);
+                       c.kind() != Number::Kind::kFloat && c.AsInt() != 0;
+    if (whole && IsInt(type) && !ArangeFits(a, b, c, type)) {
+      throw std::overflow_error(
+          fmt::format("arange: {} to {} in steps of {} does not fit {}; use a wider dtype",
+                      a.ToString(), b.ToString(), c.ToString(), Name(type)));
+    }
     return Checked(
         CurrentClient().Make([&](Graph& graph) { return Arange(graph, a, b, c, type); }));
   });
   module.def("_linspace", [](py::handle start, py::handle stop, int64_t steps, py::handle dtype) {
     const Number a = Needed("linspace", start), b = Needed("linspace", stop);
-    const DType type = Or(dtype, DType::kFloat32);
+    const DType type = Or(dtype, DefaultFloat());
     return Checked(
         CurrentClient().Make([&](Graph& graph) { return Linspace(graph, a, b, steps, type); }));
   });
+  module.def("_logspace",
+             [](py::handle start, py::handle stop, int64_t steps, double base, py::handle dtype) {
+               const Number a = Needed("logspace", start), b = Needed("logspace", stop);
+               const DType type = Or(dtype, DefaultFloat());
+               return Checked(CurrentClient().Make(
+                   [&](Graph& graph) { return Logspace(graph, a, b, steps, base, type); }));
+             });
   module.def("_eye", [](int64_t rows, int64_t columns, py::handle dtype) {
-    const DType type = Or(dtype, DType::kFloat32);
+    const DType type = Or(dtype, DefaultFloat());
     return Checked(
         CurrentClient().Make([&](Graph& graph) { return Eye(graph, rows, columns, type); }));
   });
-  module.def("_rand", [](const Ints& shape, py::handle dtype) {
-    return Checked(CurrentClient().Rand(shape, Or(dtype, DType::kFloat32)));
+  module.def("_tri_indices", [](bool lower, int64_t rows, int64_t columns, int64_t offset,
+                                py::handle dtype) {
+    if (rows < 0 || columns < 0) {
+      Raise(InvalidArgument("{}_indices: size {} x {} is negative", lower ? "tril" : "triu", rows,
+                            columns));
+    }
+    const std::vector<int64_t> indices =
+        lower ? TrilIndices(rows, columns, offset) : TriuIndices(rows, columns, offset);
+    const Ints shape = {2, static_cast<int64_t>(indices.size()) / 2};
+    return Checked(Cast(CurrentClient().FromHost(indices, shape), Or(dtype, DefaultInt())));
   });
-  module.def("_randn", [](const Ints& shape, py::handle dtype) {
-    return Checked(CurrentClient().Randn(shape, Or(dtype, DType::kFloat32)));
+  module.def("_window", [](const std::string& name, int64_t n, bool periodic, double alpha,
+                           double beta, py::handle dtype) {
+    const std::pair<std::string_view, WindowKind> kinds[] = {{"hann", WindowKind::kHann},
+                                                             {"hamming", WindowKind::kHamming},
+                                                             {"blackman", WindowKind::kBlackman},
+                                                             {"bartlett", WindowKind::kBartlett},
+                                                             {"kaiser", WindowKind::kKaiser}};
+    if (n < 0) Raise(InvalidArgument("{}_window: length {} is negative", name, n));
+    const DType type = Or(dtype, DefaultFloat());
+    if (!IsFloat(type)) Raise(InvalidArgument("{}_window: {} is no float", name, Name(type)));
+    for (const auto& [known, kind] : kinds) {
+      if (known != name) continue;
+      const std::vector<double> window =
+          SignalWindow(kind, n, {.periodic = periodic, .alpha = alpha, .beta = beta});
+      return Checked(Cast(CurrentClient().FromHost(window, Ints{n}), type));
+    }
+    Raise(InvalidArgument("'{}' is no window", name));
   });
-  module.def("_randint", [](int64_t low, int64_t high, const Ints& shape, py::handle dtype) {
-    return Checked(CurrentClient().RandInt(shape, low, high, Or(dtype, DType::kInt32)));
+  // Over several tensors.
+  const auto joined = [&module](const char* name, Expr (*function)(absl::Span<const Expr>)) {
+    module.def(name, [function](const std::vector<Tensor>& tensors) {
+      if (tensors.empty()) Raise(InvalidArgument("it needs at least one tensor"));
+      std::vector<client::StateRef> states;
+      for (const Tensor& tensor : tensors) states.push_back(tensor.state());
+      return Checked(Tensor(tensors[0].session().Apply(
+          states, [&](Graph&, absl::Span<const Expr> operands) { return function(operands); })));
+    });
+  };
+  joined("_cartesian_prod", &CartesianProd);
+  joined("_block_diag", &BlockDiag);
+  module.def("_vander", [](const Tensor& x, int64_t n, bool increasing) {
+    return Checked(Lift([=](const Expr& e) { return Vander(e, n, increasing); }, x));
+  });
+  module.def("_rand", [](py::handle sizes, py::handle dtype) {
+    const Ints shape = ParseInts(sizes);
+    return Checked(CurrentClient().Rand(shape, Or(dtype, DefaultFloat())));
+  });
+  module.def("_randn", [](py::handle sizes, py::handle dtype) {
+    const Ints shape = ParseInts(sizes);
+    return Checked(CurrentClient().Randn(shape, Or(dtype, DefaultFloat())));
+  });
+  module.def("_randint", [](int64_t low, int64_t high, py::handle sizes, py::handle dtype) {
+    const Ints shape = ParseInts(sizes);
+    return Checked(CurrentClient().RandInt(shape, low, high, Or(dtype, DefaultInt())));
   });
   module.def("_manual_seed", [](uint64_t seed) {
     Client& client = CurrentClient();
@@ -107,6 +182,22 @@ void BindCreation(py::module_& module) {
     }
     RaiseIfError(status);
   });
+  module.def(
+      "_random_state",
+      [] {
+        return Checked(Tensor(CurrentClient().session()->Random(0, [](const RandomState& state) {
+          return Drawn{.value = Cat({state.key, state.counter}, 0), .counter = state.counter};
+        })));
+      },
+      "Key and counter of the generator, two words each.");
+  module.def(
+      "_skip_random",
+      [](uint64_t count) {
+        Checked(Tensor(CurrentClient().session()->Random(count, [](const RandomState& state) {
+          return Drawn{.value = state.key, .counter = state.counter};
+        })));
+      },
+      "As if so many random numbers had been drawn.");
   module.def("_variable", [](const std::string& name, int64_t min, int64_t max) {
     return Checked(CurrentClient().Variable(name, min, max));
   });
@@ -115,6 +206,34 @@ void BindCreation(py::module_& module) {
   module.def(
       "is_capturing", [] { return CurrentClient().session()->IsTracing(); },
       "Whether a function is being captured by jit on this thread.");
+}
+
+// The creation functions are the package's, in Python; the class has them too, those that take a
+// tensor as methods.
+void BindCreators(py::class_<Tensor>& tensor) {
+  const auto creator = [](const char* name) {
+    return py::module_::import("tensord.creation").attr(name);
+  };
+  for (const char* name :
+       {"empty", "full", "zeros", "ones", "arange", "linspace", "logspace", "eye", "tril_indices",
+        "triu_indices", "cartesian_prod", "block_diag", "from_blob", "from_numpy", "rand", "randn",
+        "randint", "uniform", "manual_seed"}) {
+    tensor.def_static(
+        name,
+        [creator, name](const py::args& arguments, const py::kwargs& named) -> py::object {
+          return creator(name)(*arguments, **named);
+        },
+        fmt::format("See tensord.{}.", name).c_str());
+  }
+  for (const char* name :
+       {"empty_like", "full_like", "zeros_like", "ones_like", "vander", "combinations",
+        "new_tensor", "new_empty", "new_full", "new_zeros", "new_ones"}) {
+    tensor.def(
+        name,
+        [creator, name](const py::object& self, const py::args& arguments, const py::kwargs& named)
+            -> py::object { return creator(name)(self, *arguments, **named); },
+        fmt::format("See tensord.{}.", name).c_str());
+  }
 }
 
 void BindJit(py::module_& module) {

@@ -1,313 +1,480 @@
-// Tensor: shapes, indexing, joining.
+// Tensor: the shape of one tensor. Most results are views (client/cc/tensor.h): what is written to
+// them is written to the tensor.
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
-#include "core/tensor/index.h"
+#include "core/tensor/size.h"
 
 namespace tensord::python {
 namespace {
 
-std::vector<Tensor> Many(const Tensor& x, size_t count, const client::Session::Expressions& make) {
-  std::vector<Tensor> tensors;
-  for (client::StateRef& state : x.session().ApplyMany({x.state()}, count, make)) {
-    tensors.push_back(Checked(Tensor(std::move(state))));
-  }
-  return tensors;
+using OptionalInts = std::vector<std::optional<int64_t>>;
+
+template <typename Function>
+Tensor Move(const Tensor& x, Function function) {
+  return Checked(LiftView(function, x));
+}
+// The same for what makes new tensors even where nothing moves.
+template <typename Function>
+Tensor Copy(const Tensor& x, Function function) {
+  return Checked(Lift(function, x));
 }
 
-// core/tensor checks bounds too, but Python ends its loops by IndexError.
-void CheckIndex(const Tensor& x, int64_t axis, int64_t index) {
-  if (axis >= x.rank()) return;
-  const int64_t size = x.shape()[static_cast<size_t>(axis)];
-  if (index < -size || index >= size) {
-    Raise(MakeStatus(absl::StatusCode::kOutOfRange,
-                     "index {} is outside of axis {}, which has {} elements", index, axis, size));
-  }
-}
-
-Tensor GetItem(const Tensor& x, py::handle key) {
-  const py::tuple keys =
-      py::isinstance<py::tuple>(key) ? py::reinterpret_borrow<py::tuple>(key) : py::make_tuple(key);
-  std::vector<IndexItem> items;
-  std::vector<client::StateRef> operands = {x.state()};
-  std::vector<size_t> places;  // of operands in items
-  int64_t used = 0;
-  for (py::handle item : keys) {
-    used += !item.is_none() && !item.is(py::ellipsis()) ? 1 : 0;
-  }
-  if (used > x.rank()) {
-    Raise(MakeStatus(absl::StatusCode::kOutOfRange, "{} indices for a tensor of {} axes", used,
-                     x.rank()));
-  }
-  int64_t axis = 0;
-  auto bound = [](py::handle value) -> std::optional<int64_t> {
-    if (value.is_none()) return std::nullopt;
-    return value.cast<int64_t>();
-  };
-  for (py::handle item : keys) {
-    if (item.is_none()) {
-      items.emplace_back(NewAxis{});
-    } else if (item.is(py::ellipsis())) {
-      items.emplace_back(Ellipsis{});
-      axis += x.rank() - used;
-    } else if (PySlice_Check(item.ptr())) {
-      const int64_t step = bound(item.attr("step")).value_or(1);
-      if (step == 0) Raise(InvalidArgument("the step of a slice is not zero"));
-      items.emplace_back(
-          Slice{.begin = bound(item.attr("start")), .end = bound(item.attr("stop")), .step = step});
-      ++axis;
-    } else if (!py::isinstance<Tensor>(item) && !PyBool_Check(item.ptr()) &&
-               PyIndex_Check(item.ptr())) {
-      const int64_t index = item.cast<int64_t>();
-      CheckIndex(x, axis++, index);
-      items.emplace_back(index);
+// *sizes or one sequence of them, with None for "as it is".
+OptionalInts ParseOptional(const py::args& sizes) {
+  const bool one = sizes.size() == 1 && !sizes[0].is_none() && !PyIndex_Check(sizes[0].ptr());
+  const py::tuple each =
+      one ? py::tuple(py::reinterpret_borrow<py::object>(sizes[0])) : py::tuple(sizes);
+  OptionalInts result;
+  for (py::handle size : each) {
+    if (size.is_none()) {
+      result.emplace_back(std::nullopt);
     } else {
-      const Tensor index = ToTensor(item);
-      if (!IsInt(index.dtype())) {
-        Raise(MakeStatus(absl::StatusCode::kOutOfRange,
-                         "an index is an int, a slice, None, ... or an int tensor, not {}; for a "
-                         "mask use where or masked_fill",
-                         Name(index.dtype())));
-      }
-      places.push_back(items.size());
-      items.emplace_back(NewAxis{});  // its expression is put here below
-      operands.push_back(index.state());
-      ++axis;
+      result.emplace_back(ParseInts(size).at(0));
     }
   }
-  return Checked(Tensor(x.session().Apply(operands, [&](Graph&, absl::Span<const Expr> sources) {
-    for (size_t i = 0; i < places.size(); ++i) items[places[i]] = sources[i + 1];
-    return Index(sources[0], items);
-  })));
+  return result;
 }
 
-std::vector<client::StateRef> StatesOf(const std::vector<Tensor>& tensors) {
-  std::vector<client::StateRef> states;
-  for (const Tensor& tensor : tensors) states.push_back(tensor.state());
-  return states;
-}
-
-template <typename Join>
-Tensor Joined(const std::vector<Tensor>& tensors, Join join) {
-  if (tensors.empty()) Raise(InvalidArgument("there is nothing to join"));
-  return Checked(Tensor(tensors[0].session().Apply(
-      StatesOf(tensors),
-      [&join](Graph&, absl::Span<const Expr> sources) { return join(sources); })));
-}
-
-std::vector<Tensor> SplitSizes(const Tensor& x, py::handle sizes_or_length, int64_t dim) {
-  const int64_t axis = dim < 0 ? dim + x.rank() : dim;
-  Ints sizes;
-  if (PyIndex_Check(sizes_or_length.ptr()) && axis >= 0 && axis < x.rank()) {
-    const int64_t length = sizes_or_length.cast<int64_t>();
-    if (length <= 0) Raise(InvalidArgument("split: pieces of {} elements", length));
-    for (int64_t rest = x.shape()[static_cast<size_t>(axis)]; rest > 0; rest -= length) {
-      sizes.push_back(std::min(rest, length));
+// The same where a size stands for None.
+Ints ParseShape(std::string_view name, const Tensor& x, const py::args& sizes) {
+  Ints dims;
+  for (const std::optional<int64_t>& size : ParseOptional(sizes)) {
+    if (!size && static_cast<int64_t>(dims.size()) >= x.rank()) {
+      Raise(InvalidArgument("{}: None keeps the size of an axis, and the tensor has only {}", name,
+                            x.rank()));
     }
-  } else {
-    sizes = ParseInts(sizes_or_length);
+    dims.push_back(size ? *size : x.shape()[dims.size()]);
   }
-  return Many(x, sizes.size(), [&](Graph& graph, absl::Span<const Expr> sources) {
-    auto pieces = Split(sources[0], sizes, dim);
-    return pieces.ok() ? *pieces : std::vector<Expr>{Expr(&graph, pieces.status())};
+  return dims;
+}
+
+Tensor ReshapeTo(const Tensor& x, const py::args& sizes) {
+  const Ints dims = ParseShape("reshape", x, sizes);
+  return Move(x, [&dims](const Expr& e) { return Reshape(e, dims); });
+}
+
+Tensor ExpandTo(const Tensor& x, const py::args& sizes) {
+  Ints dims;
+  for (const std::optional<int64_t>& size : ParseOptional(sizes)) dims.push_back(size.value_or(-1));
+  return Move(x, [&dims](const Expr& e) { return Expand(e, dims); });
+}
+
+Tensor FlipOver(const Tensor& x, const py::args& dims) {
+  const Ints axes = ParseSizes(dims);
+  return Move(x, [&axes](const Expr& e) { return Flip(e, axes); });
+}
+
+Tensor MoveDims(const Tensor& x, py::handle source, py::handle destination) {
+  const Ints from = ParseInts(source), to = ParseInts(destination);
+  return Move(x, [&](const Expr& e) { return MoveAxes(e, from, to); });
+}
+
+Tensor Swap(const Tensor& x, int64_t dim0, int64_t dim1) {
+  return Move(x, [=](const Expr& e) { return Transpose(e, dim0, dim1); });
+}
+
+// A matrix turned, or anything smaller as it is.
+Tensor TransposeMatrix(const Tensor& x) {
+  if (x.rank() > 2) Raise(InvalidArgument("t: a tensor of {} axes; use transpose or mT", x.rank()));
+  return x.rank() == 2 ? Swap(x, 0, 1) : Move(x, [](const Expr& e) { return e; });
+}
+
+// What a sequence of ints (pairs from the last axis on) or of pairs (one an axis) says of each
+// axis.
+std::vector<PadAmount> ParsePadding(const Tensor& x, py::handle padding) {
+  std::vector<PadAmount> amounts(static_cast<size_t>(x.rank()));
+  if (PyIndex_Check(padding.ptr())) {
+    const int64_t each = padding.cast<int64_t>();
+    for (PadAmount& amount : amounts) amount = {each, each};
+    return amounts;
+  }
+  const py::tuple items(py::reinterpret_borrow<py::object>(padding));
+  bool flat = true;
+  for (py::handle item : items) flat = flat && PyIndex_Check(item.ptr());
+  if (flat) {
+    const Ints numbers = ParseInts(items);
+    if (numbers.size() % 2 != 0 || numbers.size() > 2 * amounts.size()) {
+      Raise(InvalidArgument("pad: {} numbers are no pairs for up to {} axes", numbers.size(),
+                            x.rank()));
+    }
+    for (size_t i = 0; i < numbers.size(); i += 2) {
+      amounts[amounts.size() - 1 - i / 2] = {numbers[i], numbers[i + 1]};
+    }
+    return amounts;
+  }
+  if (items.size() != amounts.size()) {
+    Raise(InvalidArgument("pad: {} pairs for {} axes; give one (or None) for each", items.size(),
+                          x.rank()));
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].is_none()) continue;
+    const Ints pair = PyIndex_Check(items[i].ptr()) ? Ints{} : ParseInts(items[i]);
+    if (pair.size() != 2) {
+      Raise(InvalidArgument("pad: axis {} has no pair (before, after) or None", i));
+    }
+    amounts[i] = {pair[0], pair[1]};
+  }
+  return amounts;
+}
+
+Tensor PadTensor(const Tensor& x, py::handle padding, std::string_view mode, py::handle value) {
+  const std::vector<PadAmount> amounts = ParsePadding(x, padding);
+  const std::optional<PadMode> known = PadModeFromName(mode);
+  if (!known) {
+    Raise(MakeStatus(absl::StatusCode::kUnimplemented,
+                     "pad: mode '{}'; there are constant, reflect, replicate and circular", mode));
+  }
+  const std::optional<Number> fill = value.is_none() ? Number(0) : AsNumber(value);
+  if (!fill) throw py::type_error("pad: the value is not a number");
+  return Copy(x, [&](const Expr& e) { return PadBy(e, amounts, *known, *fill); });
+}
+
+Tensor ShrinkPairs(const Tensor& x, const py::args& pairs) {
+  py::tuple items = pairs;
+  if (pairs.size() == 1 && !pairs[0].is_none()) {
+    const py::tuple inner(py::reinterpret_borrow<py::object>(pairs[0]));
+    if (inner.empty() || !PyIndex_Check(inner[0].ptr())) items = inner;
+  }
+  if (static_cast<int64_t>(items.size()) != x.rank()) {
+    Raise(InvalidArgument("shrink: {} pairs for {} axes; give one (or None) for each", items.size(),
+                          x.rank()));
+  }
+  return Move(x, [&](const Expr& e) {
+    Expr result = e;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].is_none()) continue;
+      const Ints pair = ParseInts(items[i]);
+      if (pair.size() != 2) Raise(InvalidArgument("shrink: axis {} has no pair (begin, end)", i));
+      result = Shrink(result, static_cast<int64_t>(i), pair[0], pair[1]);
+    }
+    return result;
   });
+}
+
+Tensor RollOver(const Tensor& x, py::handle shifts, py::handle dims) {
+  const Ints by = ParseInts(shifts), axes = dims.is_none() ? Ints{} : ParseInts(dims);
+  return Copy(x, [&](const Expr& e) { return Roll(e, by, axes); });
+}
+
+Tensor SqueezeDims(const Tensor& x, py::handle dim) {
+  if (dim.is_none()) return Move(x, [](const Expr& e) { return Squeeze(e); });
+  const Ints axes = ParseInts(dim);
+  return Move(x, [&axes](const Expr& e) { return Squeeze(e, axes); });
+}
+
+// Numbers for two spatial axes, or one for both.
+void ParsePair(std::string_view name, py::handle value, int64_t (&pair)[2]) {
+  const Ints numbers = ParseInts(value);
+  if (numbers.empty() || numbers.size() > 2) {
+    Raise(InvalidArgument("{}: {} numbers for two axes", name, numbers.size()));
+  }
+  pair[0] = numbers.front();
+  pair[1] = numbers.back();
+}
+
+Patches ParsePatches(std::string_view name, py::handle kernel, py::handle dilation,
+                     py::handle padding, py::handle stride) {
+  Patches patches{.kernel = {1, 1}};
+  ParsePair(name, kernel, patches.kernel);
+  ParsePair(name, dilation, patches.dilation);
+  ParsePair(name, padding, patches.padding);
+  ParsePair(name, stride, patches.stride);
+  return patches;
+}
+
+Tensor RearrangeBy(const Tensor& x, std::string_view formula, const py::kwargs& sizes) {
+  std::map<std::string, int64_t> given;
+  for (auto [name, size] : sizes) given[name.cast<std::string>()] = size.cast<int64_t>();
+  return Move(x, [&](const Expr& e) { return Rearrange(e, formula, given); });
+}
+
+void BindShapes(py::class_<Tensor>& tensor) {
+  tensor
+      .def("reshape", &ReshapeTo,
+           "Another shape of as many elements: one size may be -1 (what remains), None keeps one.\n"
+           "ValueError if the sizes do not fit. A view.")
+      .def("view", &ReshapeTo, "The same as reshape; it never fails for the layout in memory.")
+      .def(
+          "view_as",
+          [](const Tensor& x, const Tensor& other) {
+            return Move(x, [&](const Expr& e) { return Reshape(e, other.shape()); });
+          },
+          py::arg("other"), "reshape(other.shape)")
+      .def(
+          "reshape_as",
+          [](const Tensor& x, const Tensor& other) {
+            return Move(x, [&](const Expr& e) { return Reshape(e, other.shape()); });
+          },
+          py::arg("other"), "reshape(other.shape)")
+      .def("expand", &ExpandTo,
+           "Repeats axes of size 1; -1 or None keeps a size; new axes come in front.")
+      .def(
+          "expand_as",
+          [](const Tensor& x, const Tensor& other) {
+            return Move(x, [&](const Expr& e) { return BroadcastTo(e, other.shape()); });
+          },
+          py::arg("other"), "expand(other.shape)")
+      .def(
+          "broadcast_to",
+          [](const Tensor& x, py::handle shape) {
+            const Ints dims = ParseInts(shape);
+            return Move(x, [&dims](const Expr& e) { return Expand(e, dims); });
+          },
+          py::arg("shape"), "expand(shape)")
+      .def("squeeze", &SqueezeDims, py::arg("dim") = py::none(),
+           "Drops axes of size 1: all, or those named if they have it. A view.")
+      .def(
+          "unsqueeze",
+          [](const Tensor& x, int64_t dim) {
+            return Move(x, [=](const Expr& e) { return Unsqueeze(e, dim); });
+          },
+          py::arg("dim"), "A new axis of size 1 at that place of the result. A view.")
+      .def(
+          "flatten",
+          [](const Tensor& x, int64_t start_dim, int64_t end_dim) {
+            return Move(x, [=](const Expr& e) { return Flatten(e, start_dim, end_dim); });
+          },
+          py::arg("start_dim") = 0, py::arg("end_dim") = -1, "Those axes as one. A view.")
+      .def(
+          "ravel",
+          [](const Tensor& x) { return Move(x, [](const Expr& e) { return Flatten(e); }); },
+          "flatten()")
+      .def(
+          "unflatten",
+          [](const Tensor& x, int64_t dim, py::handle sizes) {
+            const Ints dims = ParseInts(sizes);
+            return Move(x, [&](const Expr& e) { return Unflatten(e, dim, dims); });
+          },
+          py::arg("dim"), py::arg("sizes"), "One axis as several; a size may be -1. A view.")
+      .def("rearrange", &RearrangeBy, py::arg("formula"),
+           "As einops does: t.rearrange('b (h w) c -> b c h w', h=4). Names in brackets share an "
+           "axis,\n1 is an axis of that size, ... any axes. A view.")
+      .def("shrink", &ShrinkPairs,
+           "Elements begin <= i < end of each axis, a pair or None for each. A view.")
+      .def(
+          "shrink_to",
+          [](const Tensor& x, const py::args& sizes) {
+            const OptionalInts dims = ParseOptional(sizes);
+            return Move(x, [&dims](const Expr& e) { return ShrinkTo(e, dims); });
+          },
+          "The first elements of each axis; None keeps it. A view.")
+      .def(
+          "narrow",
+          [](const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+            return Move(x, [=](const Expr& e) { return Narrow(e, dim, start, length); });
+          },
+          py::arg("dim"), py::arg("start"), py::arg("length"),
+          "x[.., start:start + length]. A view.")
+      .def(
+          "select",
+          [](const Tensor& x, int64_t dim, int64_t index) {
+            return Move(x, [=](const Expr& e) { return Select(e, dim, index); });
+          },
+          py::arg("dim"), py::arg("index"), "One slice of an axis, which goes away. A view.");
+}
+
+void BindAxes(py::class_<Tensor>& tensor) {
+  tensor
+      .def(
+          "permute",
+          [](const Tensor& x, const py::args& order) {
+            const Ints axes = ParseSizes(order);
+            return Move(x, [&axes](const Expr& e) { return Permute(e, axes); });
+          },
+          "Axis i of the result is axis order[i]. A view.")
+      .def("transpose", &Swap, py::arg("dim0") = 1, py::arg("dim1") = 0, "Swaps two axes. A view.")
+      .def("swapaxes", &Swap, py::arg("axis0"), py::arg("axis1"), "transpose")
+      .def("swapdims", &Swap, py::arg("dim0"), py::arg("dim1"), "transpose")
+      .def("t", &TransposeMatrix, "A matrix transposed; a vector or number as it is. A view.")
+      .def_property_readonly(
+          "T", [](const Tensor& x) { return Swap(x, 1, 0); },
+          "The first two axes swapped, whatever the rank; an error for less than two. A view.")
+      .def_property_readonly(
+          "mT", [](const Tensor& x) { return Swap(x, -2, -1); },
+          "The last two axes swapped. A view.")
+      .def_property_readonly(
+          "mH", [](const Tensor& x) { return Swap(x, -2, -1); }, "mT: all numbers are real.")
+      .def_property_readonly("H", &TransposeMatrix, "t(): all numbers are real.")
+      .def(
+          "adjoint", [](const Tensor& x) { return Swap(x, -2, -1); }, "mT: all numbers are real.")
+      .def("movedim", &MoveDims, py::arg("source"), py::arg("destination"),
+           "Brings axes to other places; the rest keep their order. A view.")
+      .def("moveaxis", &MoveDims, py::arg("source"), py::arg("destination"), "movedim")
+      .def("flip", &FlipOver, "Reverses axes. A view.")
+      .def(
+          "fliplr",
+          [](const Tensor& x) {
+            if (x.rank() < 2) Raise(InvalidArgument("fliplr: a tensor of {} axes", x.rank()));
+            return Move(x, [](const Expr& e) { return Flip(e, {1}); });
+          },
+          "flip(1)")
+      .def(
+          "flipud",
+          [](const Tensor& x) {
+            if (x.rank() < 1) Raise(InvalidArgument("flipud: a tensor without axes"));
+            return Move(x, [](const Expr& e) { return Flip(e, {0}); });
+          },
+          "flip(0)")
+      .def(
+          "rot90",
+          [](const Tensor& x, int64_t k, py::handle dims) {
+            const Ints axes = ParseInts(dims);
+            if (axes.size() != 2) Raise(InvalidArgument("rot90: {} axes, not two", axes.size()));
+            return Copy(x, [&](const Expr& e) { return Rot90(e, k, axes[0], axes[1]); });
+          },
+          py::arg("k") = 1, py::arg("dims") = py::make_tuple(0, 1),
+          "Turned by k quarters, from the first of the axes towards the second.")
+      .def("roll", &RollOver, py::arg("shifts"), py::arg("dims") = py::none(),
+           "Shifted along axes, what falls out comes in at the other end; without axes, in "
+           "row-major order.")
+      .def(
+          "diagonal",
+          [](const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+            return Move(x, [=](const Expr& e) { return Diagonal(e, offset, dim1, dim2); });
+          },
+          py::arg("offset") = 0, py::arg("dim1") = 0, py::arg("dim2") = 1,
+          "The diagonal of two axes as the last one. A view.")
+      .def(
+          "diag",
+          [](const Tensor& x, int64_t diagonal) {
+            return Copy(x, [=](const Expr& e) { return Diag(e, diagonal); });
+          },
+          py::arg("diagonal") = 0, "A vector as a diagonal, or the diagonal of a matrix.")
+      .def(
+          "diag_embed",
+          [](const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+            return Copy(x, [=](const Expr& e) { return DiagEmbed(e, offset, dim1, dim2); });
+          },
+          py::arg("offset") = 0, py::arg("dim1") = -2, py::arg("dim2") = -1,
+          "The last axis as the diagonal of two new axes, zero elsewhere.")
+      .def(
+          "diagflat",
+          [](const Tensor& x, int64_t offset) {
+            return Copy(x, [=](const Expr& e) { return Diag(Reshape(e, {-1}), offset); });
+          },
+          py::arg("offset") = 0, "All elements as a diagonal.")
+      .def(
+          "tril",
+          [](const Tensor& x, int64_t diagonal) {
+            return Copy(x, [=](const Expr& e) { return Tril(e, diagonal); });
+          },
+          py::arg("diagonal") = 0,
+          "What is on or below a diagonal of the last two axes, else zero.")
+      .def(
+          "triu",
+          [](const Tensor& x, int64_t diagonal) {
+            return Copy(x, [=](const Expr& e) { return Triu(e, diagonal); });
+          },
+          py::arg("diagonal") = 0,
+          "What is on or above a diagonal of the last two axes, else zero.");
+}
+
+void BindCopies(py::class_<Tensor>& tensor) {
+  tensor
+      .def("pad", &PadTensor, py::arg("padding"), py::arg("mode") = "constant",
+           py::arg("value") = 0.0,
+           "`padding` is flat, pairs (before, after) from the last axis on as in PyTorch, or one "
+           "pair or\nNone for each axis from the first on. Modes constant, reflect, replicate, "
+           "circular, for any rank;\nnegative amounts crop. NotImplementedError for another mode.")
+      .def(
+          "pad_to",
+          [](const Tensor& x, const py::args& sizes, py::handle value) {
+            const OptionalInts dims = ParseOptional(sizes);
+            const std::optional<Number> fill = AsNumber(value);
+            if (!fill) throw py::type_error("pad_to: the value is not a number");
+            return Copy(x, [&](const Expr& e) { return PadTo(e, dims, *fill); });
+          },
+          py::arg("value") = 0, "Grows at the end of each axis to that size; None keeps it.")
+      .def(
+          "repeat",
+          [](const Tensor& x, const py::args& repeats) {
+            const Ints counts = ParseSizes(repeats);
+            return Copy(x, [&](const Expr& e) { return Repeat(e, counts); });
+          },
+          "The whole tensor so often along each axis; more numbers than axes make new axes in "
+          "front.")
+      .def(
+          "tile",
+          [](const Tensor& x, const py::args& dims) {
+            const Ints counts = ParseSizes(dims);
+            return Copy(x, [&](const Expr& e) { return Tile(e, counts); });
+          },
+          "repeat, but fewer numbers than axes are for the last ones.")
+      .def(
+          "repeat_interleave",
+          [](const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
+            return Copy(x, [=](const Expr& e) {
+              return dim ? RepeatInterleave(e, repeats, *dim)
+                         : RepeatInterleave(Flatten(e), repeats, 0);
+            });
+          },
+          py::arg("repeats"), py::arg("dim") = py::none(),
+          "Each element so often in a row, along an axis or of all in row-major order.")
+      .def(
+          "unfold",
+          [](const Tensor& x, int64_t dimension, int64_t size, int64_t step) {
+            return Move(x, [=](const Expr& e) { return Unfold(e, dimension, size, step); });
+          },
+          py::arg("dimension"), py::arg("size"), py::arg("step"),
+          "Windows of `size` elements, `step` apart, as a new last axis.")
+      .def(
+          "as_strided",
+          [](const Tensor& x, py::handle size, py::handle stride, int64_t storage_offset) {
+            const Ints dims = ParseInts(size), strides = ParseInts(stride);
+            return Copy(x,
+                        [&](const Expr& e) { return AsStrided(e, dims, strides, storage_offset); });
+          },
+          py::arg("size"), py::arg("stride"), py::arg("storage_offset") = 0,
+          "Elements at offset + index * stride, counted in row-major order. A copy, not a view.")
+      .def(
+          "pixel_shuffle",
+          [](const Tensor& x, int64_t upscale_factor) {
+            return Copy(x, [=](const Expr& e) { return PixelShuffle(e, upscale_factor); });
+          },
+          py::arg("upscale_factor"), "[.., c * r * r, h, w] to [.., c, h * r, w * r]")
+      .def(
+          "pixel_unshuffle",
+          [](const Tensor& x, int64_t downscale_factor) {
+            return Copy(x, [=](const Expr& e) { return PixelUnshuffle(e, downscale_factor); });
+          },
+          py::arg("downscale_factor"), "[.., c, h * r, w * r] to [.., c * r * r, h, w]")
+      .def(
+          "channel_shuffle",
+          [](const Tensor& x, int64_t groups) {
+            return Copy(x, [=](const Expr& e) { return ChannelShuffle(e, groups); });
+          },
+          py::arg("groups"), "Axis 1 dealt out to groups.")
+      .def(
+          "im2col",
+          [](const Tensor& x, py::handle kernel_size, py::handle dilation, py::handle padding,
+             py::handle stride) {
+            const Patches patches = ParsePatches("unfold", kernel_size, dilation, padding, stride);
+            return Copy(x, [&](const Expr& e) { return Im2Col(e, patches); });
+          },
+          py::arg("kernel_size"), py::arg("dilation") = 1, py::arg("padding") = 0,
+          py::arg("stride") = 1,
+          "torch's F.unfold: [n, c, h, w] to [n, c * taps, patches]; n may be absent.")
+      .def(
+          "col2im",
+          [](const Tensor& x, py::handle output_size, py::handle kernel_size, py::handle dilation,
+             py::handle padding, py::handle stride) {
+            const Patches patches = ParsePatches("fold", kernel_size, dilation, padding, stride);
+            int64_t size[2];
+            ParsePair("fold", output_size, size);
+            return Copy(x, [&](const Expr& e) { return Col2Im(e, size[0], size[1], patches); });
+          },
+          py::arg("output_size"), py::arg("kernel_size"), py::arg("dilation") = 1,
+          py::arg("padding") = 0, py::arg("stride") = 1,
+          "torch's F.fold: the adjoint of im2col, what lies at one place is added.");
 }
 
 }  // namespace
 
 void BindMovement(py::class_<Tensor>& tensor) {
-  auto lift = [](const Tensor& x, auto function) { return Checked(Lift(function, x)); };
-  auto reshape = [lift](const Tensor& x, const py::args& sizes) {
-    const Ints dims = ParseSizes(sizes);
-    return lift(x, [&dims](const Expr& e) { return Reshape(e, dims); });
-  };
-  auto permute = [lift](const Tensor& x, const py::args& order) {
-    const Ints axes = ParseSizes(order);
-    return lift(x, [&axes](const Expr& e) { return Permute(e, axes); });
-  };
-  auto flip = [lift](const Tensor& x, const py::args& dims) {
-    const Ints axes = ParseSizes(dims);
-    return lift(x, [&axes](const Expr& e) { return Flip(e, axes); });
-  };
-  tensor.def("__getitem__", &GetItem)
-      .def("__iter__",
-           [](const Tensor& x) {
-             if (x.rank() == 0) throw py::type_error("a tensor without axes has no rows");
-             py::list rows;
-             for (int64_t i = 0; i < x.shape()[0]; ++i) {
-               rows.append(Checked(Lift([i](const Expr& e) { return Select(e, 0, i); }, x)));
-             }
-             return py::iter(rows);
-           })
-      .def("reshape", reshape, "One size may be -1: what remains.")
-      .def("view", reshape, "The same as reshape.")
-      .def(
-          "expand",
-          [lift](const Tensor& x, const py::args& sizes) {
-            const Ints dims = ParseSizes(sizes);
-            return lift(x, [&dims](const Expr& e) { return Expand(e, dims); });
-          },
-          "Repeats axes of size 1; -1 keeps a size; new axes come in front.")
-      .def(
-          "broadcast_to",
-          [lift](const Tensor& x, py::handle shape) {
-            const Ints dims = ParseInts(shape);
-            return lift(x, [&dims](const Expr& e) { return BroadcastTo(e, dims); });
-          },
-          py::arg("shape"))
-      .def("permute", permute)
-      .def(
-          "transpose",
-          [lift](const Tensor& x, int64_t dim0, int64_t dim1) {
-            return lift(x, [=](const Expr& e) { return Transpose(e, dim0, dim1); });
-          },
-          py::arg("dim0"), py::arg("dim1"))
-      .def_property_readonly("T",
-                             [lift](const Tensor& x) {
-                               Ints order;
-                               for (int64_t i = x.rank(); i-- > 0;) order.push_back(i);
-                               return lift(x, [&](const Expr& e) { return Permute(e, order); });
-                             })
-      .def_property_readonly("mT",
-                             [lift](const Tensor& x) {
-                               return lift(x, [](const Expr& e) { return Transpose(e, -2, -1); });
-                             })
-      .def(
-          "movedim",
-          [lift](const Tensor& x, int64_t source, int64_t destination) {
-            return lift(x, [=](const Expr& e) { return MoveAxis(e, source, destination); });
-          },
-          py::arg("source"), py::arg("destination"))
-      .def("flip", flip)
-      .def(
-          "pad",
-          [lift](const Tensor& x, py::handle padding, py::handle value) {
-            // As in PyTorch: pairs from the last axis on.
-            const Ints flat = ParseInts(padding);
-            if (flat.size() % 2 != 0 || static_cast<int64_t>(flat.size()) > 2 * x.rank()) {
-              Raise(InvalidArgument("pad: {} numbers are no pairs for up to {} axes", flat.size(),
-                                    x.rank()));
-            }
-            std::vector<PadAmount> amounts(static_cast<size_t>(x.rank()));
-            for (size_t i = 0; i < flat.size(); i += 2) {
-              amounts[amounts.size() - 1 - i / 2] = {flat[i], flat[i + 1]};
-            }
-            const std::optional<Number> fill = AsNumber(value);
-            if (!fill) Raise(InvalidArgument("pad: the value is not a number"));
-            return lift(x, [&](const Expr& e) { return Pad(e, amounts, *fill); });
-          },
-          py::arg("padding"), py::arg("value") = 0,
-          "Pairs (before, after) from the last axis on, as in PyTorch; negative amounts crop.")
-      .def(
-          "squeeze",
-          [lift](const Tensor& x, std::optional<int64_t> dim) {
-            return lift(x, [=](const Expr& e) { return dim ? Squeeze(e, *dim) : Squeeze(e); });
-          },
-          py::arg("dim") = py::none())
-      .def(
-          "unsqueeze",
-          [lift](const Tensor& x, int64_t dim) {
-            return lift(x, [=](const Expr& e) { return Unsqueeze(e, dim); });
-          },
-          py::arg("dim"))
-      .def(
-          "flatten",
-          [lift](const Tensor& x, int64_t start_dim, int64_t end_dim) {
-            return lift(x, [=](const Expr& e) { return Flatten(e, start_dim, end_dim); });
-          },
-          py::arg("start_dim") = 0, py::arg("end_dim") = -1)
-      .def(
-          "unflatten",
-          [lift](const Tensor& x, int64_t dim, py::handle sizes) {
-            const Ints dims = ParseInts(sizes);
-            return lift(x, [&](const Expr& e) { return Unflatten(e, dim, dims); });
-          },
-          py::arg("dim"), py::arg("sizes"))
-      .def("repeat",
-           [lift](const Tensor& x, const py::args& times) {
-             const Ints counts = ParseSizes(times);
-             return lift(x, [&](const Expr& e) { return Repeat(e, counts); });
-           })
-      .def(
-          "repeat_interleave",
-          [lift](const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
-            return lift(x, [=](const Expr& e) {
-              return dim ? RepeatInterleave(e, repeats, *dim)
-                         : RepeatInterleave(Flatten(e), repeats, 0);
-            });
-          },
-          py::arg("repeats"), py::arg("dim") = py::none())
-      .def(
-          "roll",
-          [lift](const Tensor& x, int64_t shifts, std::optional<int64_t> dims) {
-            const Ints shape(x.shape().begin(), x.shape().end());
-            return lift(x, [&](const Expr& e) {
-              return dims ? Roll(e, shifts, *dims) : Reshape(Roll(Flatten(e), shifts, 0), shape);
-            });
-          },
-          py::arg("shifts"), py::arg("dims") = py::none())
-      .def(
-          "tril",
-          [lift](const Tensor& x, int64_t diagonal) {
-            return lift(x, [=](const Expr& e) { return Tril(e, diagonal); });
-          },
-          py::arg("diagonal") = 0)
-      .def(
-          "triu",
-          [lift](const Tensor& x, int64_t diagonal) {
-            return lift(x, [=](const Expr& e) { return Triu(e, diagonal); });
-          },
-          py::arg("diagonal") = 0)
-      .def("split", &SplitSizes, py::arg("split_size_or_sections"), py::arg("dim") = 0)
-      .def(
-          "chunk",
-          [](const Tensor& x, int64_t chunks, int64_t dim) {
-            const int64_t axis = dim < 0 ? dim + x.rank() : dim;
-            if (axis < 0 || axis >= x.rank() || chunks < 1) {
-              Raise(InvalidArgument("chunk: {} pieces along axis {} of a tensor of {} axes", chunks,
-                                    dim, x.rank()));
-            }
-            const int64_t size = x.shape()[static_cast<size_t>(axis)];
-            return SplitSizes(x, py::int_(std::max<int64_t>(1, (size + chunks - 1) / chunks)), dim);
-          },
-          py::arg("chunks"), py::arg("dim") = 0)
-      .def(
-          "gather",
-          [](const Tensor& x, int64_t dim, const Tensor& index) {
-            return Checked(Lift(
-                [dim](const Expr& e, const Expr& i) { return GatherAlong(e, dim, i); }, x, index));
-          },
-          py::arg("dim"), py::arg("index"))
-      .def(
-          "one_hot",
-          [lift](const Tensor& x, int64_t num_classes) {
-            return lift(x, [=](const Expr& e) { return OneHot(e, num_classes); });
-          },
-          py::arg("num_classes"), "int32, a new last axis.")
-      .def(
-          "unfold",
-          [lift](const Tensor& x, int64_t dimension, int64_t size, int64_t step) {
-            return lift(x, [=](const Expr& e) {
-              const Expr windows =
-                  Windows(e, dimension, {.taps = size, .stride = step, .dilation = 1});
-              const int64_t axis = dimension < 0 ? dimension + e.rank() : dimension;
-              return windows.ok() ? MoveAxis(windows, axis + 1, -1) : windows;
-            });
-          },
-          py::arg("dimension"), py::arg("size"), py::arg("step"))
-      .def_static(
-          "cat",
-          [](const std::vector<Tensor>& tensors, int64_t dim) {
-            return Joined(tensors, [dim](absl::Span<const Expr> parts) { return Cat(parts, dim); });
-          },
-          py::arg("tensors"), py::arg("dim") = 0)
-      .def_static(
-          "stack",
-          [](const std::vector<Tensor>& tensors, int64_t dim) {
-            return Joined(tensors,
-                          [dim](absl::Span<const Expr> parts) { return Stack(parts, dim); });
-          },
-          py::arg("tensors"), py::arg("dim") = 0);
+  BindShapes(tensor);
+  BindAxes(tensor);
+  BindCopies(tensor);
 }
 
 }  // namespace tensord::python

@@ -1,338 +1,300 @@
-// Tensor: what layers are made of.
+// Tensor: activations, normalisation, dropout, embeddings, distances.
+#include <algorithm>
+
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
+#include "client/python/lift.h"
 #include "core/base/status.h"
+#include "core/tensor/create.h"
+#include "core/tensor/distance.h"
 #include "core/tensor/index.h"
-#include "core/tensor/loss.h"
 
 namespace tensord::python {
 namespace {
 
-// A function over x and operands that may be absent: fn(x, optionals).
-template <typename Function>
-Tensor WithOptional(const Tensor& x, const std::vector<std::optional<Tensor>>& optionals,
-                    Function function) {
-  std::vector<client::StateRef> operands = {x.state()};
-  for (const auto& optional : optionals) {
-    if (optional) operands.push_back(optional->state());
-  }
-  return Checked(Tensor(x.session().Apply(operands, [&](Graph&, absl::Span<const Expr> sources) {
-    std::vector<std::optional<Expr>> given;
-    size_t next = 1;
-    for (const auto& optional : optionals) {
-      given.push_back(optional ? std::optional<Expr>(sources[next++]) : std::nullopt);
-    }
-    return function(sources[0], given);
-  })));
-}
-
-// One number for all spatial axes, or one for each.
-Ints PerAxis(const char* what, py::handle value, size_t axes) {
-  Ints ints = ParseInts(value);
-  if (ints.size() == 1) ints.resize(axes, ints[0]);
-  if (ints.size() != axes) {
-    Raise(InvalidArgument("{}: {} numbers for {} spatial axes", what, ints.size(), axes));
-  }
-  return ints;
-}
-
-std::vector<PadAmount> Symmetric(const Ints& padding) {
-  std::vector<PadAmount> amounts;
-  for (int64_t amount : padding) amounts.push_back({amount, amount});
-  return amounts;
-}
-
-size_t SpatialAxes(const char* what, const Tensor& x) {
-  if (x.rank() < 3) {
-    Raise(InvalidArgument("{}: the input has {} axes; it needs [batch, channels, sizes..]", what,
-                          x.rank()));
-  }
-  return static_cast<size_t>(x.rank() - 2);
-}
-
-Tensor ConvOf(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
-              py::handle stride, py::handle padding, py::handle dilation, int64_t groups) {
-  const size_t axes = SpatialAxes("conv2d", x);
-  const Ints strides = PerAxis("conv2d stride", stride, axes);
-  const Ints dilations = PerAxis("conv2d dilation", dilation, axes);
-  const std::vector<PadAmount> pads = Symmetric(PerAxis("conv2d padding", padding, axes));
-  return WithOptional(x, {weight, bias}, [&](const Expr& e, const auto& given) {
-    return Conv(e, *given[0], given[1],
-                {.stride = strides, .dilation = dilations, .padding = pads, .groups = groups});
-  });
-}
-
-// Owns what PoolOptions only points to.
-struct Pooling {
-  Ints kernel, stride, dilation;
-  std::vector<PadAmount> padding;
-
-  Pooling(const char* what, const Tensor& x, py::handle kernel_size, py::handle stride_size,
-          py::handle padding_size, py::handle dilation_size) {
-    const size_t axes = SpatialAxes(what, x);
-    kernel = PerAxis(what, kernel_size, axes);
-    stride = stride_size.is_none() ? kernel : PerAxis(what, stride_size, axes);
-    padding = Symmetric(PerAxis(what, padding_size, axes));
-    dilation = PerAxis(what, dilation_size, axes);
-  }
-  PoolOptions options(bool ceil_mode, bool count_include_pad) const {
-    return {.kernel = kernel,
-            .stride = stride,
-            .dilation = dilation,
-            .padding = padding,
-            .ceil_mode = ceil_mode,
-            .count_include_pad = count_include_pad};
-  }
+struct ActivationRow {
+  const char* name;
+  Expr (*function)(const Expr&);
+  const char* doc;
+};
+constexpr ActivationRow kActivations[] = {
+    // clang-format off
+    {"relu",       Relu,       "max(x, 0); NaN stays. The derivative at 0 is 0."},
+    {"relu6",      Relu6,      "x brought into [0, 6]."},
+    {"sigmoid",    Sigmoid,    "1 / (1 + exp(-x))."},
+    {"logsigmoid", LogSigmoid, "log(sigmoid(x)), without underflow."},
+    {"hardswish",  HardSwish,  "x * relu6(x + 3) / 6."},
+    {"silu",       Silu,       "x * sigmoid(x)."},
+    {"quick_gelu", QuickGelu,  "x * sigmoid(1.702 x)."},
+    {"mish",       Mish,       "x * tanh(softplus(x))."},
+    {"softsign",   Softsign,   "x / (1 + |x|)."},
+    {"tanhshrink", TanhShrink, "x - tanh(x)."},
+    // clang-format on
 };
 
-Reduction ParseReduction(const std::string& name) {
-  const std::optional<Reduction> reduction = ReductionFromName(name);
-  if (!reduction) Raise(InvalidArgument("reduction is 'mean', 'sum' or 'none', not '{}'", name));
-  return *reduction;
+struct NumberRow {
+  const char* name;
+  Expr (*function)(const Expr&, double);
+  const char* argument;
+  double standard;
+  const char* doc;
+};
+constexpr NumberRow kWithNumber[] = {
+    // clang-format off
+    {"leaky_relu", LeakyRelu,  "negative_slope", 0.01, "x, or x * negative_slope below 0."},
+    {"elu",        Elu,        "alpha",  1.0, "x, or alpha * (exp(x) - 1) below 0."},
+    {"celu",       Celu,       "alpha",  1.0, "x, or alpha * (exp(x / alpha) - 1) below 0."},
+    {"hardshrink", HardShrink, "lambd",  0.5, "x, or 0 within lambd of 0."},
+    {"softshrink", SoftShrink, "lambd",  0.5, "x, lambd closer to 0."},
+    // clang-format on
+};
+
+// Whether layers train, unless the caller says so.
+bool IsTraining(std::optional<bool> training) {
+  if (training) return *training;
+  return py::module_::import("tensord.training").attr("is_training")().cast<bool>();
 }
 
-using PairLoss = Expr (*)(const Expr&, const Expr&, Reduction);
-auto BindPairLoss(PairLoss loss) {
-  return [loss](const Tensor& x, const Tensor& target, const std::string& reduction) {
-    const Reduction parsed = ParseReduction(reduction);
-    return Checked(
-        Lift([=](const Expr& a, const Expr& b) { return loss(a, b, parsed); }, x, target));
-  };
+// Uniform numbers in [0, 1) for x, of that shape.
+Tensor Random(const Tensor& x, absl::Span<const int64_t> shape) {
+  const DType dtype = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  return CurrentClient().Rand(shape, dtype);
 }
 
-std::tuple<Tensor, Tensor, Tensor> BatchNormTrainOf(const Tensor& x,
-                                                    const std::optional<Tensor>& weight,
-                                                    const std::optional<Tensor>& bias, double eps) {
-  std::vector<client::StateRef> operands = {x.state()};
-  if (weight) operands.push_back(weight->state());
-  if (bias) operands.push_back(bias->state());
-  std::vector<client::StateRef> made =
-      x.session().ApplyMany(operands, 3, [&](Graph&, absl::Span<const Expr> sources) {
-        std::optional<Expr> scale, shift;
-        if (weight) scale = sources[1];
-        if (bias) shift = sources.back();
-        const BatchNormResult result = BatchNormTrain(sources[0], scale, shift, eps);
-        return std::vector<Expr>{result.y, result.mean, result.unbiased_var};
-      });
-  return {Checked(Tensor(made[0])), Checked(Tensor(made[1])), Checked(Tensor(made[2]))};
+void BindActivations(py::class_<Tensor>& tensor) {
+  for (const ActivationRow& row : kActivations) Method(tensor, row.name, row.function, row.doc);
+  for (const NumberRow& row : kWithNumber) {
+    Method(tensor, row.name, row.function, row.doc, py::arg(row.argument) = row.standard);
+  }
+  Method(tensor, "hardsigmoid", HardSigmoid, "alpha x + beta, brought into [0, 1].",
+         py::arg("alpha") = 1.0 / 6, py::arg("beta") = 0.5);
+  Method(tensor, "hardtanh", HardTanh, "x brought into [min_val, max_val].",
+         py::arg("min_val") = -1.0, py::arg("max_val") = 1.0);
+  Method(tensor, "selu", Selu, "gamma * elu(x, alpha).",
+         py::arg("alpha") = 1.6732632423543772848170429916717,
+         py::arg("gamma") = 1.0507009873554804934193349852946);
+  Method(
+      tensor, "softplus",
+      [](const Expr& x, double beta, std::optional<double> threshold) {
+        const Expr value = Softplus(x, beta);
+        return threshold ? Where(Gt(x * beta, *threshold), x, value) : value;
+      },
+      "log(1 + exp(beta x)) / beta, for any size; x itself where beta x is above a threshold.",
+      py::arg("beta") = 1.0, py::arg("threshold") = py::none());
+  Method(tensor, "threshold", Threshold, "x where it is above the threshold, else value.",
+         py::arg("threshold"), py::arg("value"));
+  Method(
+      tensor, "gelu",
+      [](const Expr& x, const std::string& approximate) {
+        if (approximate != "none" && approximate != "tanh") {
+          return Fail(x, "gelu: approximate is 'none' or 'tanh', not '{}'", approximate);
+        }
+        return Gelu(x, approximate == "tanh" ? GeluForm::kTanh : GeluForm::kErf);
+      },
+      "x times the normal distribution's share below x: by its approximation with tanh, or by erf "
+      "for 'none'.",
+      py::arg("approximate") = "tanh");
+  Method(tensor, "prelu", Prelu,
+         "x, or weight * x below 0. The weight has one element, or one per channel, axis 1.",
+         py::arg("weight"));
+  Method(tensor, "glu", Glu, "The first half of an axis times the sigmoid of the second.",
+         py::arg("dim") = -1);
+  tensor
+      .def(
+          "rrelu",
+          [](const Tensor& x, double lower, double upper, std::optional<bool> training) {
+            if (!IsTraining(training)) return Lifted(LeakyRelu)(x, (lower + upper) / 2);
+            return Lifted(Rrelu)(x, Random(x, x.shape()), lower, upper);
+          },
+          py::arg("lower") = 1.0 / 8, py::arg("upper") = 1.0 / 3, py::arg("training") = py::none(),
+          "x, or x times a random slope below 0; times the middle one when not training.")
+      .def(
+          "gumbel_softmax",
+          [](const Tensor& x, double tau, bool hard, int64_t dim) {
+            return Lifted(
+                [](const Expr& logits, const Expr& random, double tau, bool hard, int64_t dim) {
+                  // The random number may be 0, whose noise would be -inf.
+                  const Expr noise = -Log(-Log(Maximum(random, 1e-20)));
+                  const Expr soft = Softmax((logits + noise) / tau, dim);
+                  if (!hard || !soft.ok()) return soft;
+                  const Expr chosen = Eq(IndexAlong(soft, dim), ArgMax(soft, dim, kKeepDims));
+                  return WithSlope(Cast(chosen, soft.dtype()), soft, FullLike(soft, 1));
+                })(x, Random(x, x.shape()), tau, hard, dim);
+          },
+          py::arg("tau") = 1.0, py::arg("hard") = false, py::arg("dim") = -1,
+          "A random choice by softmax(x), as shares that sharpen as tau goes to 0; hard: as ones "
+          "and "
+          "zeros, with the gradient of the shares.");
+}
+
+bool LastAre(const Expr& x, const Ints& sizes) {
+  return static_cast<int64_t>(sizes.size()) <= x.rank() &&
+         std::equal(sizes.rbegin(), sizes.rend(), x.shape().rbegin());
+}
+Expr WrongSizes(const char* name, const Expr& x, const Ints& sizes) {
+  return Fail(x, "{}: the last axes of shape {} are not {}", name, ShapeText(x.shape()),
+              ShapeText(sizes));
+}
+
+void BindNorms(py::class_<Tensor>& tensor) {
+  Method(
+      tensor, "layernorm",
+      [](const Expr& x, const Axes& axes, double eps) { return Standardize(x, axes, eps); },
+      "Zero mean and unit variance over axes.", py::arg("dim") = -1, py::arg("eps") = 1e-5);
+  Method(
+      tensor, "layer_norm",
+      [](const Expr& x, py::object normalized_shape, const std::optional<Expr>& weight,
+         const std::optional<Expr>& bias, double eps) {
+        const Ints sizes = ParseInts(normalized_shape);
+        if (!LastAre(x, sizes)) return WrongSizes("layer_norm", x, sizes);
+        return LayerNorm(x, static_cast<int64_t>(sizes.size()), weight, bias, eps);
+      },
+      "Zero mean and unit variance over the last axes, which have the given sizes.",
+      py::arg("normalized_shape"), py::arg("weight") = py::none(), py::arg("bias") = py::none(),
+      py::arg("eps") = 1e-5);
+  Method(
+      tensor, "rms_norm",
+      [](const Expr& x, const std::optional<Expr>& weight, double eps, py::object sizes) {
+        if (sizes.is_none()) return RmsNorm(x, weight, eps);
+        const Ints parsed = ParseInts(sizes);
+        if (!LastAre(x, parsed)) return WrongSizes("rms_norm", x, parsed);
+        return RmsNorm(x, weight, eps, static_cast<int64_t>(parsed.size()));
+      },
+      "x over the root of its mean square, over the last axis or those of the given sizes.",
+      py::arg("weight") = py::none(), py::arg("eps") = 1e-6,
+      py::arg("normalized_shape") = py::none());
+  Method(
+      tensor, "group_norm",
+      [](const Expr& x, int64_t groups, const std::optional<Expr>& weight,
+         const std::optional<Expr>& bias,
+         double eps) { return GroupNorm(x, groups, weight, bias, eps); },
+      "Each group of channels of each sample by its own statistics; x [batch, channels, ..].",
+      py::arg("num_groups"), py::arg("weight") = py::none(), py::arg("bias") = py::none(),
+      py::arg("eps") = 1e-5);
+  Method(tensor, "instance_norm", InstanceNorm,
+         "Each channel of each sample by its own statistics; x [batch, channels, ..].",
+         py::arg("weight") = py::none(), py::arg("bias") = py::none(), py::arg("eps") = 1e-5);
+  Method(
+      tensor, "local_response_norm",
+      [](const Expr& x, int64_t size, double alpha, double beta, double k) {
+        return LocalResponseNorm(x, {size, alpha, beta, k});
+      },
+      "x / (k + alpha * mean of squares)^beta, over `size` channels around each.", py::arg("size"),
+      py::arg("alpha") = 1e-4, py::arg("beta") = 0.75, py::arg("k") = 1.0);
+  Method(
+      tensor, "batch_norm",
+      [](const Expr& x, const Expr& mean, const Expr& var, const std::optional<Expr>& weight,
+         const std::optional<Expr>& bias,
+         double eps) { return BatchNorm(x, mean, var, weight, bias, eps); },
+      "By given statistics of each channel, axis 1.", py::arg("mean"), py::arg("var"),
+      py::arg("weight") = py::none(), py::arg("bias") = py::none(), py::arg("eps") = 1e-5);
+  Method(
+      tensor, "batch_norm_train",
+      [](const Expr& x, const std::optional<Expr>& weight, const std::optional<Expr>& bias,
+         double eps) {
+        const BatchNormResult result = BatchNormTrain(x, weight, bias, eps);
+        return std::tuple<Expr, Expr, Expr>(result.y, result.mean, result.unbiased_var);
+      },
+      "By the batch's own statistics of each channel, axis 1; (y, mean, unbiased variance).",
+      py::arg("weight") = py::none(), py::arg("bias") = py::none(), py::arg("eps") = 1e-5);
+  Method(
+      tensor, "batchnorm",
+      [](const Expr& x, const std::optional<Expr>& weight, const std::optional<Expr>& bias,
+         const Expr& mean, const Expr& invstd,
+         int64_t dim) { return NormalizeBy(x, mean, invstd, weight, bias, dim); },
+      "(x - mean) * invstd * weight + bias, each a vector along an axis.", py::arg("weight"),
+      py::arg("bias"), py::arg("mean"), py::arg("invstd"), py::arg("dim") = 1);
+}
+
+using Dropping = Expr (*)(const Expr&, const Expr&, double);
+
+// Elements, or with `channels` whole channels of x [batch, channels, ..], are dropped at random.
+void BindDropout(py::class_<Tensor>& tensor, const char* name, Dropping function, bool channels,
+                 const char* doc) {
+  tensor.def(
+      name,
+      [=](const Tensor& x, double p, std::optional<bool> training) {
+        if (!(p >= 0 && p <= 1)) Raise(InvalidArgument("{}: p is {}, not in [0, 1]", name, p));
+        if (!IsTraining(training) || p == 0) return x;
+        Ints shape = x.shape();
+        for (size_t i = 2; channels && i < shape.size(); ++i) shape[i] = 1;
+        return Lifted(function)(x, Random(x, shape), p);
+      },
+      py::arg("p") = 0.5, py::arg("training") = py::none(), doc);
+}
+
+Tensor EmbeddingOf(const Tensor& index, const Tensor& weight, std::optional<int64_t> padding_idx,
+                   std::optional<double> max_norm, double norm_type) {
+  if (!IsInt(index.dtype())) {
+    throw py::type_error("embedding: the indices are " + std::string(Name(index.dtype())) +
+                         ", they must be integers");
+  }
+  return Lifted([&](const Expr& i, const Expr& table) {
+    return EmbeddingRows(table, i, {padding_idx, max_norm, norm_type});
+  })(index, weight);
+}
+
+void BindTables(py::class_<Tensor>& tensor) {
+  tensor.def("embedding", &EmbeddingOf, py::arg("weight"), py::arg("padding_idx") = py::none(),
+             py::arg("max_norm") = py::none(), py::arg("norm_type") = 2.0,
+             "Called on the indices: rows of `weight`; zeros for rows outside. The row padding_idx "
+             "gets no gradient. Rows longer than max_norm are scaled down as they are read; the "
+             "table stays.");
+  Method(
+      tensor, "embedding_bag",
+      [](const Expr& index, const Expr& weight, const std::optional<Expr>& offsets,
+         const std::string& mode, const std::optional<Expr>& per_sample_weights,
+         std::optional<int64_t> padding_idx, std::optional<double> max_norm, double norm_type) {
+        const std::optional<BagMode> parsed = BagModeFromName(mode);
+        if (!parsed) {
+          return Fail(index, "embedding_bag: mode is 'sum', 'mean' or 'max', not '{}'", mode);
+        }
+        const BagOptions options = {
+            *parsed, per_sample_weights, {padding_idx, max_norm, norm_type}};
+        return offsets ? EmbeddingBag(weight, index, *offsets, options)
+                       : EmbeddingBag(weight, index, options);
+      },
+      "Called on the indices: rows of `weight` reduced over bags, which are rows of the indices, "
+      "or "
+      "start at `offsets` of a vector of them.",
+      py::arg("weight"), py::arg("offsets") = py::none(), py::arg("mode") = "mean",
+      py::arg("per_sample_weights") = py::none(), py::arg("padding_idx") = py::none(),
+      py::arg("max_norm") = py::none(), py::arg("norm_type") = 2.0);
+  Method(
+      tensor, "cosine_similarity",
+      [](const Expr& x, const Expr& other, int64_t dim, double eps) {
+        return CosineSimilarity(x, other, dim, eps);
+      },
+      "The cosine of the angle between vectors along an axis.", py::arg("other"),
+      py::arg("dim") = 1, py::arg("eps") = 1e-8);
+  Method(
+      tensor, "pairwise_distance",
+      [](const Expr& x, const Expr& other, double p, double eps, Keep keep) {
+        return PairwiseDistance(x, other, p, eps, keep);
+      },
+      "The norm of self - other + eps along the last axis.", py::arg("other"), py::arg("p") = 2.0,
+      py::arg("eps") = 1e-6, py::arg("keepdim") = false);
+  Method(
+      tensor, "pdist", [](const Expr& x, double p) { return Pdist(x, p); },
+      "The distances of all pairs of rows, in order.", py::arg("p") = 2.0);
 }
 
 }  // namespace
 
 void BindNn(py::class_<Tensor>& tensor) {
-#define TD_ACTIVATION(name, Name)                                            \
-  tensor.def(name, [](const Tensor& x) {                                     \
-    return Checked(Lift([](const Expr& e) { return tensord::Name(e); }, x)); \
-  });
-  TD_ACTIVATION("relu", Relu)
-  TD_ACTIVATION("relu6", Relu6)
-  TD_ACTIVATION("sigmoid", Sigmoid)
-  TD_ACTIVATION("logsigmoid", LogSigmoid)
-  TD_ACTIVATION("hardsigmoid", HardSigmoid)
-  TD_ACTIVATION("hardswish", HardSwish)
-  TD_ACTIVATION("silu", Silu)
-  TD_ACTIVATION("swish", Silu)
-  TD_ACTIVATION("quick_gelu", QuickGelu)
-  TD_ACTIVATION("selu", Selu)
-  TD_ACTIVATION("mish", Mish)
-  TD_ACTIVATION("softsign", Softsign)
-#undef TD_ACTIVATION
-#define TD_WITH_NUMBER(name, Name, argument, standard)                                    \
-  tensor.def(                                                                             \
-      name,                                                                               \
-      [](const Tensor& x, double number) {                                                \
-        return Checked(Lift([=](const Expr& e) { return tensord::Name(e, number); }, x)); \
-      },                                                                                  \
-      py::arg(argument) = standard);
-  TD_WITH_NUMBER("leaky_relu", LeakyRelu, "negative_slope", 0.01)
-  TD_WITH_NUMBER("elu", Elu, "alpha", 1.0)
-  TD_WITH_NUMBER("celu", Celu, "alpha", 1.0)
-  TD_WITH_NUMBER("softplus", Softplus, "beta", 1.0)
-#undef TD_WITH_NUMBER
-  tensor
-      .def(
-          "hardtanh",
-          [](const Tensor& x, double min_val, double max_val) {
-            return Checked(Lift([=](const Expr& e) { return HardTanh(e, min_val, max_val); }, x));
-          },
-          py::arg("min_val") = -1.0, py::arg("max_val") = 1.0)
-      .def(
-          "gelu",
-          [](const Tensor& x, const std::string& approximate) {
-            if (approximate != "none" && approximate != "tanh") {
-              Raise(
-                  InvalidArgument("gelu: approximate is 'none' or 'tanh', not '{}'", approximate));
-            }
-            const GeluForm form = approximate == "tanh" ? GeluForm::kTanh : GeluForm::kErf;
-            return Checked(Lift([=](const Expr& e) { return Gelu(e, form); }, x));
-          },
-          py::arg("approximate") = "none")
-
-      .def(
-          "linear",
-          [](const Tensor& x, const Tensor& weight, std::optional<Tensor> bias) {
-            return WithOptional(x, {weight, bias}, [](const Expr& e, const auto& given) {
-              return Linear(e, *given[0], given[1]);
-            });
-          },
-          py::arg("weight"), py::arg("bias") = py::none(), "weight is [out, in], as in PyTorch.")
-      .def("conv2d", &ConvOf, py::arg("weight"), py::arg("bias") = py::none(),
-           py::arg("stride") = 1, py::arg("padding") = 0, py::arg("dilation") = 1,
-           py::arg("groups") = 1, "For one to three spatial axes, as the input has.")
-      .def(
-          "max_pool2d",
-          [](const Tensor& x, py::handle kernel_size, py::handle stride, py::handle padding,
-             py::handle dilation, bool ceil_mode) {
-            const Pooling pooling("max_pool2d", x, kernel_size, stride, padding, dilation);
-            return Checked(Lift(
-                [&](const Expr& e) { return MaxPool(e, pooling.options(ceil_mode, true)); }, x));
-          },
-          py::arg("kernel_size"), py::arg("stride") = py::none(), py::arg("padding") = 0,
-          py::arg("dilation") = 1, py::arg("ceil_mode") = false)
-      .def(
-          "avg_pool2d",
-          [](const Tensor& x, py::handle kernel_size, py::handle stride, py::handle padding,
-             bool ceil_mode, bool count_include_pad) {
-            const Pooling pooling("avg_pool2d", x, kernel_size, stride, padding, py::int_(1));
-            return Checked(Lift(
-                [&](const Expr& e) {
-                  return AvgPool(e, pooling.options(ceil_mode, count_include_pad));
-                },
-                x));
-          },
-          py::arg("kernel_size"), py::arg("stride") = py::none(), py::arg("padding") = 0,
-          py::arg("ceil_mode") = false, py::arg("count_include_pad") = true)
-
-      .def(
-          "batch_norm",
-          [](const Tensor& x, const Tensor& mean, const Tensor& var, std::optional<Tensor> weight,
-             std::optional<Tensor> bias, double eps) {
-            return WithOptional(
-                x, {mean, var, weight, bias}, [eps](const Expr& e, const auto& given) {
-                  return BatchNorm(e, *given[0], *given[1], given[2], given[3], eps);
-                });
-          },
-          py::arg("mean"), py::arg("var"), py::arg("weight") = py::none(),
-          py::arg("bias") = py::none(), py::arg("eps") = 1e-5, "By given statistics of axis 1.")
-      .def("batch_norm_train", &BatchNormTrainOf, py::arg("weight") = py::none(),
-           py::arg("bias") = py::none(), py::arg("eps") = 1e-5,
-           "By the batch's own statistics; returns (y, mean, unbiased variance).")
-      .def(
-          "layer_norm",
-          [](const Tensor& x, py::handle normalized_shape, std::optional<Tensor> weight,
-             std::optional<Tensor> bias, double eps) {
-            const Ints sizes = ParseInts(normalized_shape);
-            const auto axes = static_cast<int64_t>(sizes.size());
-            if (axes > x.rank() || !std::equal(sizes.rbegin(), sizes.rend(), x.shape().rbegin())) {
-              Raise(InvalidArgument("layer_norm: the last axes of shape {} are not {}",
-                                    client::TextOf(x.shape()), client::TextOf(sizes)));
-            }
-            return WithOptional(x, {weight, bias}, [=](const Expr& e, const auto& given) {
-              return LayerNorm(e, axes, given[0], given[1], eps);
-            });
-          },
-          py::arg("normalized_shape"), py::arg("weight") = py::none(), py::arg("bias") = py::none(),
-          py::arg("eps") = 1e-5)
-      .def(
-          "group_norm",
-          [](const Tensor& x, int64_t num_groups, std::optional<Tensor> weight,
-             std::optional<Tensor> bias, double eps) {
-            return WithOptional(x, {weight, bias}, [=](const Expr& e, const auto& given) {
-              return GroupNorm(e, num_groups, given[0], given[1], eps);
-            });
-          },
-          py::arg("num_groups"), py::arg("weight") = py::none(), py::arg("bias") = py::none(),
-          py::arg("eps") = 1e-5)
-      .def(
-          "rms_norm",
-          [](const Tensor& x, std::optional<Tensor> weight, double eps) {
-            return WithOptional(x, {weight}, [eps](const Expr& e, const auto& given) {
-              return RmsNorm(e, given[0], eps);
-            });
-          },
-          py::arg("weight") = py::none(), py::arg("eps") = 1e-6, "Over the last axis.")
-      .def(
-          "embedding",
-          [](const Tensor& index, const Tensor& weight) {
-            return Checked(
-                Lift([](const Expr& i, const Expr& w) { return Embedding(w, i); }, index, weight));
-          },
-          py::arg("weight"), "Called on the indices: rows of `weight`; zeros for rows outside.")
-      .def(
-          "scaled_dot_product_attention",
-          [](const Tensor& query, const Tensor& key, const Tensor& value,
-             std::optional<Tensor> attn_mask, bool is_causal, std::optional<double> scale,
-             bool enable_gqa) {
-            return WithOptional(query, {key, value, attn_mask},
-                                [&](const Expr& q, const auto& given) {
-                                  return ScaledDotProductAttention(q, *given[0], *given[1],
-                                                                   {.mask = given[2],
-                                                                    .is_causal = is_causal,
-                                                                    .grouped_heads = enable_gqa,
-                                                                    .scale = scale});
-                                });
-          },
-          py::arg("key"), py::arg("value"), py::arg("attn_mask") = py::none(),
-          py::arg("is_causal") = false, py::arg("scale") = py::none(),
-          py::arg("enable_gqa") = false)
-      .def(
-          "dropout",
-          [](const Tensor& x, double p, bool training) {
-            if (!(p >= 0 && p <= 1)) Raise(InvalidArgument("dropout: p is {}, not in [0, 1]", p));
-            if (!training || p == 0) return x;
-            const DType dtype = x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-            const Tensor random = CurrentClient().Rand(x.shape(), dtype);
-            return Checked(
-                Lift([p](const Expr& e, const Expr& r) { return Dropout(e, r, p); }, x, random));
-          },
-          py::arg("p") = 0.5, py::arg("training") = true)
-
-      .def("mse_loss", BindPairLoss(&MseLoss), py::arg("target"), py::arg("reduction") = "mean")
-      .def("l1_loss", BindPairLoss(&L1Loss), py::arg("target"), py::arg("reduction") = "mean")
-      .def("binary_cross_entropy", BindPairLoss(&BinaryCrossEntropy), py::arg("target"),
-           py::arg("reduction") = "mean")
-      .def(
-          "binary_cross_entropy_with_logits",
-          [](const Tensor& x, const Tensor& target, std::optional<Tensor> pos_weight,
-             const std::string& reduction) {
-            const Reduction parsed = ParseReduction(reduction);
-            return WithOptional(x, {target, pos_weight}, [&](const Expr& e, const auto& given) {
-              return BinaryCrossEntropyWithLogits(e, *given[0], given[1], parsed);
-            });
-          },
-          py::arg("target"), py::arg("pos_weight") = py::none(), py::arg("reduction") = "mean")
-      .def(
-          "cross_entropy",
-          [](const Tensor& x, const Tensor& target, std::optional<Tensor> weight,
-             std::optional<int64_t> ignore_index, const std::string& reduction,
-             double label_smoothing) {
-            const Reduction parsed = ParseReduction(reduction);
-            return WithOptional(x, {target, weight}, [&](const Expr& e, const auto& given) {
-              return CrossEntropy(e, *given[0],
-                                  {.label_smoothing = label_smoothing,
-                                   .weight = given[1],
-                                   .ignore_index = ignore_index,
-                                   .reduction = parsed});
-            });
-          },
-          py::arg("target"), py::arg("weight") = py::none(), py::arg("ignore_index") = py::none(),
-          py::arg("reduction") = "mean", py::arg("label_smoothing") = 0.0,
-          "Labels of axis 1, or probabilities of the shape of the logits.")
-      .def(
-          "nll_loss",
-          [](const Tensor& x, const Tensor& target, std::optional<Tensor> weight,
-             std::optional<int64_t> ignore_index, const std::string& reduction) {
-            const Reduction parsed = ParseReduction(reduction);
-            return WithOptional(x, {target, weight}, [&](const Expr& e, const auto& given) {
-              return NllLoss(e, *given[0],
-                             {.label_smoothing = 0,
-                              .weight = given[1],
-                              .ignore_index = ignore_index,
-                              .reduction = parsed});
-            });
-          },
-          py::arg("target"), py::arg("weight") = py::none(), py::arg("ignore_index") = py::none(),
-          py::arg("reduction") = "mean");
+  BindActivations(tensor);
+  BindNorms(tensor);
+  BindDropout(tensor, "dropout", Dropout, false,
+              "Elements dropped at random, the others scaled by 1 / (1 - p). Only while training: "
+              "inside `with tensord.training()`, unless `training` says so.");
+  BindDropout(tensor, "feature_dropout", Dropout, true,
+              "dropout of whole channels; x [batch, channels, ..].");
+  BindDropout(tensor, "alpha_dropout", AlphaDropout, false,
+              "dropout that keeps mean and variance behind selu.");
+  BindDropout(tensor, "feature_alpha_dropout", AlphaDropout, true,
+              "alpha_dropout of whole channels; x [batch, channels, ..].");
+  BindTables(tensor);
+  BindLosses(tensor);
 }
 
 }  // namespace tensord::python

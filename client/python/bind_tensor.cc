@@ -3,14 +3,17 @@
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/build.h"
 #include "core/tensor/create.h"
+#include "core/tensor/custom_gradient.h"
+#include "core/tensor/size.h"
 
 namespace tensord::python {
 namespace {
 
 py::tuple ShapeOf(const Tensor& tensor) {
   py::tuple shape(tensor.shape().size());
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] = tensor.shape()[i];
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] = SizeObject(tensor.shape()[i]);
   return shape;
 }
 
@@ -22,7 +25,8 @@ std::string Repr(const Tensor& tensor) {
 
 // Its data, of a dtype whose elements are Python numbers.
 py::array PlainNumpy(const Tensor& tensor) {
-  const bool is_small = IsFloat(tensor.dtype()) && ItemSize(tensor.dtype()) < 4;
+  const DType dtype = tensor.stored_dtype();
+  const bool is_small = IsFloat(dtype) && ItemSize(dtype) < 4;
   return ToNumpy(is_small ? Checked(Cast(tensor, DType::kFloat32)) : tensor);
 }
 
@@ -66,6 +70,7 @@ Tensor Assign(const Tensor& target, py::handle source) {
     operand = ToTensor(source);
   }
   Tensor value = std::get<Tensor>(operand);
+  if (IsWeak(value.dtype()) && Promote(dtype, value.dtype()) == dtype) value = Cast(value, dtype);
   if (value.dtype() != dtype) {
     Raise(InvalidArgument("assign: the tensor is {}, the new value {}; cast it first", Name(dtype),
                           Name(value.dtype())));
@@ -76,6 +81,94 @@ Tensor Assign(const Tensor& target, py::handle source) {
   }
   RaiseIfError(target.Assign(value));
   return target;
+}
+
+// Another tensor with the same values. Like the source it takes part in gradients.
+Tensor Clone(const Tensor& x) {
+  Tensor copy = Checked(Contiguous(Cast(x, x.stored_dtype())));
+  // What nobody differentiates is better off without a history.
+  if (x.session().GradientTargets(x.state()).empty()) RaiseIfError(copy.MakeLeaf());
+  return copy;
+}
+
+// The memory of NumPy arrays is the only one that other libraries can look at.
+py::array ForExport(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kBFloat16 || IsFloat8(tensor.dtype())) {
+    Raise(InvalidArgument("__dlpack__: {} is not exported; cast to float32 first",
+                          Name(tensor.dtype())));
+  }
+  return ToNumpy(tensor);
+}
+
+py::object DeepCopy(const Tensor& x) {
+  Tensor copy = Checked(Contiguous(Detach(x)));
+  RaiseIfError(copy.MakeLeaf());
+  if (x.requires_grad()) RaiseIfError(copy.SetRequiresGrad(true));
+  if (const std::optional<Tensor> grad = x.grad()) {
+    Tensor of_grad = Checked(Contiguous(Detach(*grad)));
+    RaiseIfError(of_grad.MakeLeaf());
+    copy.SetGrad(of_grad);
+  }
+  return py::cast(copy);
+}
+
+// Data, dtype and whether it requires a gradient; where it comes back is the reader's device.
+py::tuple Reduced(const Tensor& x) {
+  return py::make_tuple(
+      py::module_::import("tensord.interop").attr("rebuild"),
+      py::make_tuple(ToNumpy(x), std::string(Name(x.dtype())), x.requires_grad()));
+}
+
+std::string Printed(const Tensor& x) {
+  // While a function is captured there is no data.
+  if (x.session().IsTracing()) return Repr(x);
+  py::module_ numpy = py::module_::import("numpy");
+  const py::object text = numpy.attr("array2string")(ToNumpy(x), py::arg("separator") = ", ",
+                                                     py::arg("prefix") = "Tensor(");
+  return fmt::format("Tensor({}, dtype={})", std::string(py::str(text)), Name(x.dtype()));
+}
+
+py::tuple Strides(const Tensor& x) {
+  py::tuple strides(x.shape().size());
+  int64_t stride = 1;
+  for (size_t i = strides.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<int64_t>(x.shape()[i], 1);
+  }
+  return strides;
+}
+
+// to(dtype), to(device), to(device, dtype), to(tensor)
+py::object To(const py::object& self, const py::args& targets, py::object device, py::object dtype,
+              bool, bool copy) {
+  const Tensor x = self.cast<Tensor>();
+  std::optional<DType> cast;
+  const auto visit = [&](py::handle target) {
+    if (target.is_none()) return;
+    if (py::isinstance<Tensor>(target)) {
+      cast = target.cast<const Tensor&>().stored_dtype();
+    } else if (py::isinstance<py::str>(target) &&
+               !DTypeFromName(target.cast<std::string>()).has_value()) {
+      const std::string here = x.session().device(), there = target.cast<std::string>();
+      // "CPU" is the first of its kind, and the case of letters does not matter, as in PyTorch.
+      const std::string upper = py::str(target.attr("upper")());
+      if (upper != here && upper + ":0" != here) {
+        Raise(
+            InvalidArgument("to: the tensor is on {}; for {} connect a client to that device and "
+                            "go through numpy()",
+                            here, there));
+      }
+    } else {
+      cast = ParseStored(target);
+    }
+  };
+  for (py::handle target : targets) {
+    if (!PyBool_Check(target.ptr())) visit(target);  // non_blocking, copy
+  }
+  visit(device);
+  visit(dtype);
+  if (cast && *cast != x.dtype()) return py::cast(Checked(Cast(x, *cast)));
+  return copy ? py::cast(Clone(x)) : self;
 }
 
 py::list Gradient(const Tensor& loss, const py::args& targets, std::optional<Tensor> gradient) {
@@ -93,7 +186,7 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
   tensor
       .def(py::init([](py::handle data, py::object dtype, bool requires_grad) {
              std::optional<DType> parsed;
-             if (!dtype.is_none()) parsed = ParseDType(dtype);
+             if (!dtype.is_none()) parsed = ParseStored(dtype);
              Tensor made = ToTensor(data, parsed);
              if (requires_grad) RaiseIfError(made.SetRequiresGrad(true));
              return made;
@@ -117,10 +210,30 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             return shape[static_cast<size_t>(axis)];
           },
           py::arg("dim") = py::none())
-      .def("numel", &Tensor::num_elements, "The number of elements.")
-      .def("element_size", [](const Tensor& x) { return ItemSize(x.dtype()); })
-      .def_property_readonly("nbytes",
-                             [](const Tensor& x) { return x.num_elements() * ItemSize(x.dtype()); })
+      .def(
+          "numel", [](const Tensor& x) { return SizeObject(x.num_elements()); },
+          "The number of elements.")
+      .def(
+          "nelement", [](const Tensor& x) { return SizeObject(x.num_elements()); },
+          "The number of elements.")
+      .def("dim", &Tensor::rank, "The number of axes.")
+      .def(
+          "stride",
+          [](const Tensor& x, std::optional<int64_t> dim) -> py::object {
+            py::tuple strides = Strides(x);
+            if (!dim) return strides;
+            const std::optional<int64_t> axis = ResolveAxis(*dim, x.rank());
+            if (!axis) {
+              Raise(MakeStatus(absl::StatusCode::kOutOfRange,
+                               "stride: a tensor of {} axes has no axis {}", x.rank(), *dim));
+            }
+            return strides[static_cast<size_t>(*axis)];
+          },
+          py::arg("dim") = py::none(), "In elements: every tensor is row-major to its reader.")
+      .def(
+          "is_contiguous", [](const Tensor&) { return true; }, "Every tensor is.")
+      .def(
+          "storage_offset", [](const Tensor&) { return 0; }, "0: a tensor starts where it starts.")
       .def_property_readonly("is_realized", &Tensor::is_realized,
                              "Whether it was sent to the device to be computed.")
       .def("__repr__", &Repr)
@@ -128,11 +241,26 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
       .def("__len__",
            [](const Tensor& x) {
              if (x.rank() == 0) throw py::type_error("a tensor without axes has no length");
+             if (Varies(x.shape()[0])) {
+               throw py::type_error("the length " + SizeText(x.shape()[0]) +
+                                    " varies; use shape[0]");
+             }
              return x.shape()[0];
            })
       .def(
-          "__bool__", [](const Tensor& x) { return Item(x).attr("__bool__")(); },
-          "Only for one element, as in PyTorch.")
+          "__bool__",
+          [](const Tensor&) -> bool {
+            throw py::type_error(
+                "a tensor is neither true nor false; read one element by item(), or use any() or "
+                "all() and then item()");
+          },
+          "TypeError: to know it would mean to compute and wait.")
+      .def("__str__", &Printed, "With the data, which is computed if need be.")
+      .def("__format__",
+           [](const Tensor& x, const py::str& spec) -> py::str {
+             if (py::len(spec) == 0) return Printed(x);
+             return Item(x).attr("__format__")(spec);
+           })
       .def("__float__", [](const Tensor& x) { return py::float_(Item(x)); })
       .def("__int__", [](const Tensor& x) { return py::int_(Item(x)); })
       .def("__index__",
@@ -151,8 +279,22 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             return dtype.is_none() ? py::object(array) : array.attr("astype")(dtype);
           },
           py::arg("dtype") = py::none(), py::arg("copy") = py::none())
-      .def("item", &Item, "The number that a tensor of one element holds.")
-      .def("tolist", [](const Tensor& x) { return PlainNumpy(x).attr("tolist")(); })
+      .def("item", &Item, "The number that a tensor of one element holds; ValueError for more.")
+      .def(
+          "tolist", [](const Tensor& x) { return PlainNumpy(x).attr("tolist")(); },
+          "Nested lists of numbers; one number if there are no axes.")
+      .def(
+          "data", [](const Tensor& x) { return ToNumpy(x).attr("data"); },
+          "Its data as a memoryview.")
+      .def("__dlpack__",
+           [](const Tensor& x, const py::kwargs&) {
+             return py::object(ForExport(x).attr("__dlpack__")());
+           })
+      .def("__dlpack_device__", [](const Tensor&) { return py::make_tuple(1, 0); })
+      .def("__reduce__", &Reduced)
+      .def("__copy__", [](const Tensor& x) { return x; })
+      .def(
+          "__deepcopy__", [](const Tensor& x, py::handle) { return DeepCopy(x); }, py::arg("memo"))
       .def(
           "realize",
           [](const py::object& self, const py::args& others) {
@@ -185,6 +327,14 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           py::arg("value"),
           "The tensor becomes `value`, in its own memory. What was made from it before keeps the "
           "old data.")
+      .def(
+          "replace",
+          [](const py::object& self, const Tensor& other) {
+            RaiseIfError(self.cast<Tensor>().Rebind(other));
+            return self;
+          },
+          py::arg("x"),
+          "The tensor becomes another name of `x`, of the same shape and dtype: nothing is copied.")
       .def_property(
           "requires_grad", &Tensor::requires_grad,
           [](const Tensor& x, bool flag) { RaiseIfError(x.SetRequiresGrad(flag)); },
@@ -199,25 +349,55 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
       .def_property("grad", &Tensor::grad, &Tensor::SetGrad)
       .def(
           "backward",
-          [](const Tensor& x, std::optional<Tensor> gradient) {
-            RaiseIfError(x.Backward(std::move(gradient)));
+          [](const Tensor& x, std::optional<Tensor> gradient, py::handle, bool,
+             const std::optional<std::vector<Tensor>>& inputs) {
+            RaiseIfError(x.Backward(std::move(gradient), inputs));
           },
-          py::arg("gradient") = py::none(),
-          "Adds d self / d t to t.grad for every tensor with requires_grad that self depends on.")
+          py::arg("gradient") = py::none(), py::arg("retain_graph") = py::none(),
+          py::arg("create_graph") = false, py::arg("inputs") = py::none(),
+          "Adds d self / d t to t.grad for every tensor with requires_grad that self depends on, "
+          "or "
+          "for\n`inputs` only. What is computed is not used up, and gradients can be "
+          "differentiated again:\nretain_graph and create_graph change nothing.")
       .def("gradient", &Gradient, py::kw_only(), py::arg("gradient") = py::none(),
            "d self / d target for each target, zeros where there is no influence.")
-      .def("detach", [](const Tensor& x) { return Checked(Detach(x)); })
+      .def(
+          "detach",
+          [](const Tensor& x) {
+            return Checked(LiftView([](const Expr& e) { return Detach(e); }, x));
+          },
+          "The same values, where gradients end. A view.")
+      .def("to", &To, py::arg("device") = py::none(), py::arg("dtype") = py::none(),
+           py::arg("non_blocking") = false, py::arg("copy") = false,
+           "As another dtype; a device must be the one it is on. The tensor itself if nothing "
+           "changes.")
+      .def(
+          "cpu",
+          [](const py::object& self) {
+            return To(self, py::make_tuple("CPU"), py::none(), py::none(), false, false);
+          },
+          "The tensor, if it is on the first CPU device.")
+      .def(
+          "pin_memory", [](const py::object& self) { return self; }, "The tensor.")
       .def(
           "contiguous", [](const Tensor& x) { return Checked(Contiguous(x)); },
           "The same values, in memory at this point: a border for fusion.")
       .def(
-          "clone",
+          "contiguous_backward",
           [](const Tensor& x) {
-            Tensor copy = Checked(Contiguous(x));
-            RaiseIfError(copy.MakeLeaf());
-            return copy;
+            if (!IsFloat(x.dtype())) return x;
+            return Checked(Lift(
+                [](const Expr& e) {
+                  return WithGradient(
+                      e, {e}, [](const Expr& g) { return std::vector<Expr>{Contiguous(g)}; });
+                },
+                x));
           },
-          "A tensor of its own with the same values.");
+          "The same values, whose gradient is in memory at this point.")
+      .def("clone", &Clone,
+           "A tensor of its own with the same values; gradients flow to the source.");
+  // NumPy leaves operators with an array on the left to us.
+  tensor.attr("__array_priority__") = 1000;
   module.def(
       "realize", [](const py::args& tensors) { RealizeAll(TensorsOf(tensors)); },
       "Computes tensors (or lists of them) by one program.");

@@ -4,6 +4,7 @@
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
+#include "core/tensor/size.h"
 
 namespace tensord::python {
 namespace {
@@ -32,27 +33,25 @@ py::handle NumpyScalar() {
 // Asked of NumPy itself: what pybind11 before 2.12 knows of a dtype's size is not true of NumPy 2.
 size_t BytesOf(const py::array& array) { return array.attr("nbytes").cast<size_t>(); }
 
-// A nested list becomes an array of bool, int32 or float32, as its numbers say.
-py::array ArrayOfList(py::handle list) {
-  py::module_ numpy = py::module_::import("numpy");
-  py::array array;
+py::array ArrayOf(py::handle list, py::object dtype) {
   try {
-    array = numpy.attr("array")(list);
+    return py::module_::import("numpy").attr("array")(list, dtype);
   } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_ValueError)) throw;
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
     Raise(InvalidArgument("a nested list must have rows of one length and hold numbers only: {}",
                           std::string(py::str(error.value()))));
   }
-  const char kind = array.dtype().kind();
-  if (kind == 'f' || array.size() == 0) return array.attr("astype")("float32");
-  if (kind == 'i' || kind == 'u') {
-    const py::array narrow = array.attr("astype")("int32");
-    if (!narrow.attr("__eq__")(array).attr("all")().cast<bool>()) {
-      Raise(InvalidArgument("a list with integers beyond int32: say dtype=tensord.int64"));
-    }
-    return narrow;
-  }
-  return array;
+}
+
+Tensor Upload(const py::array& array, DType dtype, const Ints& shape) {
+  const absl::Span<const char> bytes(static_cast<const char*>(array.data()), BytesOf(array));
+  Client& client = CurrentClient();
+  py::gil_scoped_release release;
+  return client.FromHost(bytes, dtype, shape);
+}
+
+Tensor MakeConstant(Number number, DType dtype) {
+  return CurrentClient().Make([&](Graph& graph) { return Constant(graph, number, dtype); });
 }
 
 Tensor FromArray(const py::array& source) {
@@ -63,13 +62,68 @@ Tensor FromArray(const py::array& source) {
     Raise(InvalidArgument("no tensor holds elements of NumPy's {}", name));
   }
   // Row-major and of this machine's byte order. (ascontiguousarray would give a scalar an axis.)
-  py::array array = numpy.attr("asarray")(source, source.dtype().attr("newbyteorder")("="),
-                                          py::arg("order") = "C");
-  const Ints shape(array.shape(), array.shape() + array.ndim());
-  const absl::Span<const char> bytes(static_cast<const char*>(array.data()), BytesOf(array));
-  Client& client = CurrentClient();
-  py::gil_scoped_release release;
-  return client.FromHost(bytes, *dtype, shape);
+  const py::array array = numpy.attr("asarray")(source, source.dtype().attr("newbyteorder")("="),
+                                                py::arg("order") = "C");
+  return Upload(array, *dtype, Ints(array.shape(), array.shape() + array.ndim()));
+}
+
+// A nested list becomes an array of bool or of a default dtype, as its numbers say, or of `dtype`.
+Tensor FromList(py::handle list, std::optional<DType> dtype) {
+  const py::array array = ArrayOf(list, py::none());
+  const char kind = array.dtype().kind();
+  if (kind != 'b' && kind != 'i' && kind != 'u' && kind != 'f' && kind != 'V') {
+    Raise(
+        InvalidArgument("a nested list must have rows of one length and hold numbers only, not "
+                        "{}",
+                        std::string(py::str(array.dtype()))));
+  }
+  const bool is_float = kind == 'f' || kind == 'V' || array.size() == 0;
+  const DType target = dtype.value_or(is_float      ? DefaultFloat()
+                                      : kind == 'b' ? DType::kBool
+                                                    : DefaultInt());
+  if (IsFloat(target) || is_float) {
+    // Rounded, or truncated and saturated, by our rules: float64 has what the list has.
+    if (target == DType::kFloat32) return FromArray(array.attr("astype")("float32"));
+    const Tensor exact = FromArray(array.attr("astype")("float64"));
+    return target == DType::kFloat64 ? exact : Cast(exact, target);
+  }
+  const py::array narrow = array.attr("astype")(NumpyDType(target));
+  if (IsInt(target) && !narrow.attr("__eq__")(array).attr("all")().cast<bool>()) {
+    Raise(InvalidArgument("a list with integers that {} lacks: say dtype=tensord.int64, or cast",
+                          Name(target)));
+  }
+  return FromArray(narrow);
+}
+
+// Bytes that are an array of `dtype`.
+Tensor FromBytes(py::handle buffer, DType dtype) {
+  const py::array bytes =
+      py::module_::import("numpy").attr("frombuffer")(buffer, py::arg("dtype") = "uint8");
+  const auto size = static_cast<int64_t>(bytes.size());
+  const int64_t item = ItemSize(dtype);
+  if (size % item != 0) {
+    Raise(InvalidArgument("{} bytes are no whole number of elements of {}", size, Name(dtype)));
+  }
+  return Upload(bytes, dtype, {size / item});
+}
+
+bool IsOfModule(py::handle value, std::string_view name) {
+  const py::object module = py::getattr(py::type::of(value), "__module__", py::none());
+  return py::isinstance<py::str>(module) && module.cast<std::string>() == name;
+}
+
+// PyTorch's tensors, of which NumPy lacks some dtypes.
+Tensor FromTorch(py::handle tensor) {
+  const std::string name = std::string(py::str(tensor.attr("dtype"))).substr(6);  // torch.
+  const std::optional<DType> dtype = DTypeFromName(name);
+  if (!dtype) Raise(InvalidArgument("no tensor holds elements of PyTorch's {}", name));
+  py::object data = tensor.attr("detach")().attr("cpu")().attr("contiguous")();
+  if (!HasNumpyDType(*dtype)) {
+    const char* bits = ItemSize(*dtype) == 1 ? "uint8" : "int16";
+    data = data.attr("view")(py::module_::import("torch").attr(bits));
+  }
+  const py::array array = data.attr("numpy")();
+  return Upload(array, *dtype, Ints(array.shape(), array.shape() + array.ndim()));
 }
 
 }  // namespace
@@ -87,10 +141,19 @@ DType ParseDType(py::handle dtype) {
   if (py::isinstance<py::str>(dtype)) {
     name = dtype.cast<std::string>();
   } else {
-    // NumPy knows what bool, int, np.float32 and its own dtypes mean; ints are 32 bits here.
-    if (dtype.is(py::handle(reinterpret_cast<PyObject*>(&PyLong_Type)))) return DType::kInt32;
-    if (dtype.is(py::handle(reinterpret_cast<PyObject*>(&PyFloat_Type)))) return DType::kFloat32;
-    name = py::str(py::module_::import("numpy").attr("dtype")(dtype).attr("name"));
+    // NumPy knows what bool, np.float32 and its own dtypes mean.
+    if (dtype.is(py::handle(reinterpret_cast<PyObject*>(&PyLong_Type)))) return DefaultInt();
+    if (dtype.is(py::handle(reinterpret_cast<PyObject*>(&PyFloat_Type)))) return DefaultFloat();
+    if (IsOfModule(dtype, "torch")) {
+      name = std::string(py::str(dtype)).substr(6);  // torch.float32
+    } else {
+      try {
+        name = py::str(py::module_::import("numpy").attr("dtype")(dtype).attr("name"));
+      } catch (py::error_already_set& error) {
+        if (!error.matches(PyExc_TypeError)) throw;
+        name = py::repr(dtype);
+      }
+    }
   }
   const std::optional<DType> parsed = DTypeFromName(name);
   if (!parsed || *parsed == DType::kVoid || *parsed == DType::kIndex) {
@@ -99,15 +162,38 @@ DType ParseDType(py::handle dtype) {
   return *parsed;
 }
 
+bool IsSize(py::handle value) {
+  return py::isinstance<SymInt>(value) || PyIndex_Check(value.ptr());
+}
+
+int64_t ParseSize(py::handle value) {
+  if (py::isinstance<SymInt>(value)) return value.cast<SymInt>().code;
+  return value.cast<int64_t>();
+}
+
+py::object SizeObject(int64_t size) {
+  return Varies(size) ? py::cast(SymInt{size}) : py::int_(size);
+}
+
+DType ParseStored(py::handle dtype) {
+  const DType parsed = ParseDType(dtype);
+  if (IsWeak(parsed)) {
+    Raise(InvalidArgument("{} is the type of plain numbers and has no storage; say another dtype",
+                          Name(parsed)));
+  }
+  return parsed;
+}
+
 Ints ParseInts(py::handle value) {
+  if (py::isinstance<SymInt>(value)) return {ParseSize(value)};
   if (PyIndex_Check(value.ptr())) return {py::int_(value.attr("__index__")()).cast<int64_t>()};
   Ints ints;
-  for (py::handle item : value) ints.push_back(item.cast<int64_t>());
+  for (py::handle item : value) ints.push_back(ParseSize(item));
   return ints;
 }
 
 Ints ParseSizes(const py::args& sizes) {
-  if (sizes.size() == 1 && !PyIndex_Check(sizes[0].ptr())) return ParseInts(sizes[0]);
+  if (sizes.size() == 1 && !IsSize(sizes[0])) return ParseInts(sizes[0]);
   return ParseInts(sizes);
 }
 
@@ -140,20 +226,29 @@ Tensor ToTensor(py::handle data, std::optional<DType> dtype) {
   if (py::isinstance<py::array>(data)) {
     return typed(FromArray(py::reinterpret_borrow<py::array>(data)));
   }
-  if (std::optional<Number> number = AsNumber(data)) {
-    const DType scalar = dtype.value_or(number->DefaultDType());
-    return Checked(
-        CurrentClient().Make([&](Graph& graph) { return Constant(graph, *number, scalar); }));
+  if (py::isinstance(data, NumpyScalar())) {
+    return typed(FromArray(py::module_::import("numpy").attr("asarray")(data)));
   }
-  if (py::isinstance<py::bytes>(data)) {
-    return typed(FromArray(py::module_::import("numpy").attr("frombuffer")(data, "uint8")));
+  if (py::isinstance<SymInt>(data)) {
+    return typed(CurrentClient().Make(
+        [&](Graph& graph) { return SizeValue(graph, ParseSize(data), DType::kInt32); }));
+  }
+  if (data.is_none()) return Checked(MakeConstant(0.0, dtype.value_or(DType::kWeakFloat)));
+  if (std::optional<Number> number = AsNumber(data)) {
+    // Beyond int64 there is one dtype only.
+    const bool large = number->is_large() && !dtype;
+    return Checked(MakeConstant(*number, large ? DType::kUint64 : dtype.value_or(number->dtype())));
+  }
+  if (py::isinstance<py::bytes>(data) || py::isinstance<py::bytearray>(data)) {
+    return Checked(FromBytes(data, dtype.value_or(DType::kUint8)));
   }
   if (py::isinstance<py::list>(data) || py::isinstance<py::tuple>(data)) {
-    if (dtype && HasNumpyDType(*dtype)) {
-      return typed(FromArray(py::module_::import("numpy").attr("array")(data, NumpyDType(*dtype))));
-    }
-    return typed(FromArray(ArrayOfList(data)));
+    return Checked(FromList(data, dtype));
   }
+  if (py::isinstance(data, py::module_::import("pathlib").attr("Path"))) {
+    return Checked(FromBytes(data.attr("read_bytes")(), dtype.value_or(DType::kUint8)));
+  }
+  if (IsOfModule(data, "torch") && py::hasattr(data, "detach")) return typed(FromTorch(data));
   if (py::hasattr(data, "__array__") || PyObject_CheckBuffer(data.ptr())) {
     return typed(FromArray(py::module_::import("numpy").attr("asarray")(data)));
   }
@@ -162,7 +257,8 @@ Tensor ToTensor(py::handle data, std::optional<DType> dtype) {
 }
 
 bool IsOperand(py::handle value) {
-  return py::isinstance<Tensor>(value) || PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) ||
+  return py::isinstance<Tensor>(value) || py::isinstance<SymInt>(value) ||
+         PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) ||
          py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value) ||
          py::hasattr(value, "__array__");
 }
@@ -174,10 +270,20 @@ std::variant<Tensor, Number> ToOperand(py::handle value) {
 }
 
 py::array ToNumpy(const Tensor& tensor) {
-  const py::object dtype = NumpyDType(tensor.dtype());
+  // A weak number stays one, with all its digits, when it has been read.
+  if (IsWeak(tensor.dtype())) return ToNumpy(Checked(Cast(tensor, tensor.stored_dtype())));
+  const py::object dtype = NumpyDType(tensor.stored_dtype());
   // float32 holds all values of the types that NumPy lacks.
   if (dtype.is_none()) return ToNumpy(Checked(Cast(tensor, DType::kFloat32)));
-  py::array array = py::module_::import("numpy").attr("empty")(py::cast(tensor.shape()), dtype);
+  std::vector<int64_t> shape = tensor.shape();
+  if (AnyVaries(shape)) {
+    absl::StatusOr<std::vector<int64_t>> actual = [&] {
+      py::gil_scoped_release release;
+      return tensor.ActualShape();
+    }();
+    shape = ValueOrRaise(std::move(actual));
+  }
+  py::array array = py::module_::import("numpy").attr("empty")(py::cast(shape), dtype);
   const absl::Span<char> bytes(static_cast<char*>(array.mutable_data()), BytesOf(array));
   absl::Status status;
   {
@@ -186,6 +292,32 @@ py::array ToNumpy(const Tensor& tensor) {
   }
   RaiseIfError(status);
   return array;
+}
+
+std::vector<Tensor> LiftMany(
+    const std::vector<Tensor>& operands, size_t count,
+    const std::function<std::vector<Expr>(absl::Span<const Expr>)>& function) {
+  std::vector<client::StateRef> states;
+  for (const Tensor& operand : operands) states.push_back(operand.state());
+  std::vector<Tensor> results;
+  for (client::StateRef& state : operands[0].session().ApplyMany(
+           states, count,
+           [&](Graph&, absl::Span<const Expr> sources) { return function(sources); })) {
+    results.push_back(Checked(Tensor(std::move(state))));
+  }
+  return results;
+}
+
+int64_t CountOf(const Tensor& count) {
+  const Tensor wide = Checked(Cast(count, DType::kInt64));
+  int64_t value = 0;
+  absl::Status status;
+  {
+    py::gil_scoped_release release;
+    status = wide.CopyTo({reinterpret_cast<char*>(&value), sizeof(value)});
+  }
+  RaiseIfError(status);
+  return value;
 }
 
 }  // namespace tensord::python

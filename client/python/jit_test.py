@@ -125,7 +125,7 @@ def test_swapping_two_tensors():
 
 def test_old_versions_keep_their_data():
     weight = Tensor([1.0, 2.0]).realize()
-    lazy, same = weight * 10, weight.reshape(2)
+    lazy, view = weight * 10, weight.reshape(2)
 
     @jit
     def step():
@@ -134,7 +134,7 @@ def test_old_versions_keep_their_data():
     step()
     step()
     assert weight.tolist() == [3, 4]
-    assert lazy.tolist() == [10, 20] and same.tolist() == [1, 2]
+    assert lazy.tolist() == [10, 20] and view.tolist() == [3, 4]
     after = weight * 10
     step()
     assert after.tolist() == [30, 40] and (weight * 10).tolist() == [40, 50]
@@ -255,6 +255,16 @@ def test_variables_are_bound_for_each_run():
     assert scale.captures == 1
     with pytest.raises(IndexError, match="between"):
         n.bind(101)
+
+
+def test_a_client_that_nobody_holds_is_the_same_client(daemon):
+    tensord.connect(daemon.address, timeout=60)
+    double = jit(lambda x: x * 2)
+    kept = []
+    for i in range(5):
+        kept.append([object() for _ in range(50)])  # so that new objects come to lie elsewhere
+        double(Tensor([i]))
+    assert double.captures == 1
 
 
 def test_methods_are_captured_for_each_object():

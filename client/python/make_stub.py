@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes _tensord.pyi, the types of the extension module, from the signatures that pybind11 puts in docstrings.
+"""Writes _tensord.pyi, the types of the extension module, from the signatures that pybind11 puts in docstrings, and
+tensord/functional.pyi, those of the methods that are functions too.
 
     .venv/bin/python client/python/make_stub.py          writes it beside this file
     .venv/bin/python client/python/make_stub.py --check  fails if it is not what it would write
@@ -8,27 +9,49 @@
 import pathlib
 import re
 import sys
+import types
 
 import _tensord
+from tensord import functional
 
-PATH = pathlib.Path(__file__).with_name("_tensord.pyi")
+FOLDER = pathlib.Path(__file__).parent
 
 # Types of arguments that the extension examines itself, by name.
 ARGUMENTS = {
     "dim": "int | Sequence[int] | None", "dtype": "Any", "shape": "int | Sequence[int]",
     "kernel_size": "int | Sequence[int]", "stride": "int | Sequence[int] | None",
-    "padding": "int | Sequence[int]", "dilation": "int | Sequence[int]",
+    "padding": "Any", "dilation": "int | Sequence[int]", "output_padding": "int | Sequence[int]",
+    "output_size": "int | Sequence[int] | None", "size": "Any", "dims": "Any", "shifts": "int | Sequence[int]",
+    "source": "int | Sequence[int]", "destination": "int | Sequence[int]",
     "normalized_shape": "int | Sequence[int]", "sizes": "int | Sequence[int]",
 }  # fmt: skip
 # Where one cannot know from C++ what is returned.
 RETURNS = {
-    "numpy": "np.ndarray[Any, Any]", "__array__": "np.ndarray[Any, Any]", "shape": "tuple[int, ...]",
+    "numpy": "np.ndarray[Any, Any]", "__array__": "np.ndarray[Any, Any]", "shape": "tuple[Any, ...]",
+    "low": "int", "high": "int",
     "device": "str", "nbytes": "int", "realize": "Tensor", "wait": "Tensor", "assign": "Tensor",
     "requires_grad_": "Tensor", "gradient": "list[Tensor]", "size": "Any", "__iter__": "Iterator[Tensor]",
-    "T": "Tensor", "mT": "Tensor", "dtype": "DType", "ndim": "int", "is_realized": "bool", "requires_grad": "bool",
+    "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor", "split": "tuple[Tensor, ...]",
+    "chunk": "list[Tensor]", "tensor_split": "tuple[Tensor, ...]", "hsplit": "tuple[Tensor, ...]", "vsplit": "tuple[Tensor, ...]",
+    "dsplit": "tuple[Tensor, ...]", "unbind": "tuple[Tensor, ...]", "meshgrid": "tuple[Tensor, ...]",
+    "broadcast_tensors": "tuple[Tensor, ...]", "to": "Tensor", "cpu": "Tensor", "pin_memory": "Tensor", "replace": "Tensor",
+    "stride": "Any", "data": "memoryview", "__dlpack__": "Any", "__deepcopy__": "Tensor", "__dlpack_device__": "tuple[int, int]",
+    "atleast_1d": "Any", "atleast_2d": "Any", "atleast_3d": "Any", "__format__": "str", "__str__": "str", "dtype": "DType", "ndim": "int", "is_realized": "bool", "requires_grad": "bool",
     "grad": "Tensor | None", "address": "str", "devices": "list[str]", "closed": "bool", "captures": "int",
-    "counters": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",
+    "counters": "dict[str, Any]", "max_pool2d": "Any", "uniform_": "Tensor", "normal_": "Tensor", "random_": "Tensor",
+    "bernoulli_": "Tensor", "exponential_": "Tensor", "geometric_": "Tensor", "cauchy_": "Tensor", "log_normal_": "Tensor",
+    "_finfo": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",
+    "sort": "tuple[Tensor, Tensor]", "topk": "tuple[Tensor, Tensor]", "kthvalue": "tuple[Tensor, Tensor]",
+    "mode": "tuple[Tensor, Tensor]", "cummax": "tuple[Tensor, Tensor]", "cummin": "tuple[Tensor, Tensor]",
+    "histogram": "tuple[Tensor, Tensor]",
     "__bool__": "bool", "tolist": "Any", "item": "Any", "__eq__": "Any", "__ne__": "Any", "__reduce__": "tuple[Any, ...]",
+}  # fmt: skip
+# Likewise of properties, where a method of another class has the name.
+PROPERTIES = {"bitsize": "int", "min": "Any", "max": "Any", "fast_math": "bool"}
+# Methods of a tensor that are also functions of a sequence of them.
+EITHER = {
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack", "column_stack", "atleast_1d",
+    "atleast_2d", "atleast_3d", "meshgrid", "broadcast_tensors",
 }  # fmt: skip
 # The forms of an operator: Tensor for operands that are one.
 OPERATOR = re.compile(r"__[ri]?(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift|lt|le|gt|ge)__")
@@ -52,8 +75,11 @@ def type_of(text, name):
     if text in ("handle", "object"):
         return ARGUMENTS.get(name, "Any")
     text = re.sub(r"_tensord\.", "", text)
+    if text == "tuple":
+        return "tuple[Tensor, ...]"
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
     text = re.sub(r"\bList\[", "Sequence[", text).replace("Tuple[", "tuple[")
+    text = re.sub(r"\bsequence\b", "Sequence[Any]", text)
     return text.replace("function", "Callable[..., Any]")
 
 
@@ -76,18 +102,27 @@ def split(parameters):
 
 
 def signature(name, doc):
-    match = re.match(rf"{re.escape(name)}\((.*)\) -> (.*)", doc.split("\n")[0])
+    line = doc.split("\n")[0]
+    forms = re.findall(rf"^\d+\. ({re.escape(name)}\(.*)", doc, re.MULTILINE)
+    if forms:  # of an overloaded function the first, with what another one adds
+        line = forms[0]
+        if "dtype: " not in line and any("dtype: handle" in form for form in forms[1:]):
+            line = re.sub(r"\) ->", ", dtype: object = None) ->" if "*, " in line else ", *, dtype: object = None) ->", line)
+    if name.endswith("_") and line == f"{name}(*args, **kwargs)":  # in place, of an overloaded function
+        return "(self, *args: Any, **kwargs: Any) -> Tensor"
+    match = re.match(rf"{re.escape(name)}\((.*)\) -> (.*)", line)
     if not match:
         raise ValueError(f"{name}: no signature in {doc!r}")
     parameters = []
     for position, part in enumerate(split(match[1])):
-        if part in ("*args", "*"):
-            parameters.append("*args: Any" if part == "*args" else part)
+        if part in ("*args", "**kwargs", "*"):
+            parameters.append(part if part == "*" else f"{part}: Any")
             continue
         parameter, _, rest = part.partition(":")
         kind, _, default = rest.partition("=")
         if parameter == "self":
-            parameters.append("self")
+            # An object where a sequence of tensors does as well.
+            parameters.append("self: Any" if kind.strip() == "object" and name in EITHER else "self")
             continue
         if re.fullmatch(r"arg\d+", parameter):
             parameter = f"__{parameter}"  # has no name for callers
@@ -96,7 +131,8 @@ def signature(name, doc):
     if returned.startswith("Sequence["):
         returned = "list[" + returned[len("Sequence["):]
     if OPERATOR.fullmatch(name):
-        returned = "Tensor"
+        # Arithmetic of sizes that vary gives an int or another one.
+        returned = returned.replace("object", "Any") if "self: _tensord.SymInt" in match[1] else "Tensor"
     if name == "__init__":
         returned = "None"
     return f"({', '.join(parameters)}) -> {builtin(returned)}"
@@ -106,16 +142,43 @@ def describe_class(cls):
     yield f"class {cls.__name__}:"
     for name, member in sorted(vars(cls).items()):
         if isinstance(member, property):
-            yield f"    @property\n    def {name}(self) -> {builtin(RETURNS[name])}: ..."
+            kind = builtin(PROPERTIES.get(name) or RETURNS[name])
+            yield f"    @property\n    def {name}(self) -> {kind}: ..."
             if member.fset:
-                yield f"    @{name}.setter\n    def {name}(self, value: {builtin(RETURNS[name])}) -> None: ..."
+                yield f"    @{name}.setter\n    def {name}(self, value: {kind}) -> None: ..."
+        elif isinstance(member, types.FunctionType) and not name.startswith("__"):  # by the package
+            yield f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."
+        elif isinstance(member, staticmethod) and isinstance(member.__func__, types.FunctionType):
+            yield f"    @staticmethod\n    def {name}(*args: Any, **kwargs: Any) -> Any: ..."
         elif isinstance(member, staticmethod):
             yield f"    @staticmethod\n    def {name}{signature(name, member.__func__.__doc__)}: ..."
         elif callable(member) and (getattr(member, "__doc__", None) or "").startswith(f"{name}("):
             yield f"    def {name}{signature(name, member.__doc__)}: ..."
+    for name, member in sorted(vars(cls).items()):
+        if (other := alias_of(cls, name, member)) is not None:
+            yield f"    {name} = {other}"
     if cls.__name__ == "Client":
         yield "    def __enter__(self) -> Client: ..."
         yield "    def __exit__(self, *exception: object) -> None: ..."
+
+
+def alias_of(cls, name, member):
+    """The name that the method was bound by, if that is another one."""
+    other = (getattr(member, "__doc__", None) or "").partition("(")[0]
+    return other if other != name and callable(member) and vars(cls).get(other) is member else None
+
+
+def describe_functional():
+    yield '"""Methods of Tensor as functions. Written by make_stub.py."""\n'
+    yield "from typing import Any\n"
+    yield "from _tensord import Tensor\n"
+    yield "__all__: list[str]\n\n"
+    yield "def mirrored() -> list[str]: ..."
+    for name in sorted(functional.mirrored()):
+        if name in _tensord._binary_methods:
+            yield f"def {name}(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ..."
+        else:
+            yield f"{name} = Tensor.{name}"
 
 
 def describe():
@@ -123,15 +186,19 @@ def describe():
     for name, member in sorted(vars(_tensord).items()):
         if isinstance(member, type):
             parts.append("\n".join(describe_class(member)))
+    parts.append("_unary_methods: tuple[str, ...]\n_binary_methods: tuple[str, ...]")
     for name, member in sorted(vars(_tensord).items()):
         if callable(member) and not isinstance(member, type):
             parts.append(f"def {name}{signature(name, member.__doc__)}: ...")
     return HEADER + "\n\n".join(parts) + "\n"
 
 
+FILES = {"_tensord.pyi": describe, "tensord/functional.pyi": lambda: "\n".join(describe_functional()) + "\n"}
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        if not PATH.exists() or PATH.read_text() != describe():
-            sys.exit(f"{PATH} is old: run {__file__}")
-    else:
-        PATH.write_text(describe())
+    for path, text in FILES.items():
+        file = FOLDER / path
+        if sys.argv[1:] != ["--check"]:
+            file.write_text(text())
+        elif not file.exists() or file.read_text() != text():
+            sys.exit(f"{file} is old: run {__file__}")

@@ -1,6 +1,7 @@
 // The extension module: client/cc and core/tensor under Python names. The package tensord/ adds
 // what is better said in Python.
 #include "client/python/bind.h"
+#include "client/python/parts.h"
 
 PYBIND11_MODULE(_tensord, module) {
   using namespace tensord::python;  // NOLINT: the parts are listed once, here
@@ -10,10 +11,28 @@ PYBIND11_MODULE(_tensord, module) {
   BindDType(module);
   BindClient(module);
   py::class_<tensord::Tensor> tensor(module, "Tensor");
+  BindSize(module);
   BindTensor(module, tensor);
+  BindCasts(tensor);
   BindMovement(tensor);
+  BindElementwise(module, tensor);
+  BindJoin(tensor);
+  BindIndex(tensor);
   BindMath(tensor);
+  BindOrder(module, tensor);
+  BindIndexOps(tensor);
+  BindReduce(tensor);
+  BindProduct(tensor, module);
+  BindConv(tensor);
+  BindResample(tensor);
+  BindLinalg(tensor, module);
+  BindRandom(tensor);
   BindNn(tensor);
   BindCreation(module);
+  BindCreators(tensor);
+  BindDTypeArguments(tensor);
+  BindGradient(module);
   BindJit(module);
+  BindLoop(module);
+  BindSpellings(tensor);
 }

@@ -32,7 +32,8 @@ def test_conv2d(stride, padding, dilation, groups):
     parts = [np.einsum("nchwij,ocij->nohw", windows(xs, (3, 2), stride, dilation), ws)
              for xs, ws in zip(np.split(padded, groups, 1), np.split(w, groups))]  # fmt: skip
     expected = np.concatenate(parts, 1) + b[:, None, None]
-    close(Tensor(x).conv2d(Tensor(w), Tensor(b), stride, padding, dilation, groups), expected)
+    close(nn.functional.conv2d(Tensor(x), Tensor(w), Tensor(b), stride, padding, dilation, groups), expected)
+    close(Tensor(x).conv2d(Tensor(w), Tensor(b), groups, stride, dilation, padding), expected)
 
 
 def test_pooling():

@@ -2,14 +2,25 @@
 
 #include "core/base/status.h"
 #include "core/codegen/decompose.h"
+#include "core/codegen/guard.h"
 #include "core/codegen/linearize.h"
 #include "core/codegen/loops.h"
 #include "core/codegen/tile.h"
+#include "core/rules/bounds.h"
 #include "core/rules/spec.h"
 
 namespace tensord {
 
 namespace {
+
+// In builds with assertions: the spec holds after every pass.
+absl::Status VerifyBetweenPasses([[maybe_unused]] const Node* sink) {
+#ifndef NDEBUG
+  return VerifyKernel({sink});
+#else
+  return absl::OkStatus();
+#endif
+}
 
 absl::Status Lower(const Kernel& kernel, const Target& target, bool tiled, LinearKernel& result) {
   LoopNest nest;
@@ -35,12 +46,20 @@ absl::Status Lower(const Kernel& kernel, const Target& target, bool tiled, Linea
   for (const Node* store : nest.sink->src) program.written[store->src[0]->slot()] = true;
 
   TD_RETURN_IF_ERROR(Decompose(nest, program.params, target));
+  TD_RETURN_IF_ERROR(VerifyBetweenPasses(nest.sink));
   if (tiled) {
     NormalizeLoops(nest);
+    TD_RETURN_IF_ERROR(VerifyBetweenPasses(nest.sink));
     Tile(nest, target);
   }
+  TD_RETURN_IF_ERROR(VerifyBetweenPasses(nest.sink));
   TD_RETURN_IF_ERROR(Linearize(nest, target, program));
   result.graph = std::move(nest.graph);
+  TD_RETURN_IF_ERROR(VerifyLinear(program.body));
+  if (target.checks_bounds) return absl::OkStatus();
+  const std::vector<const Node*> unproven = UnprovenAccesses(program);
+  if (unproven.empty()) return absl::OkStatus();
+  TD_RETURN_IF_ERROR(Guard(result.graph, unproven, program));
   return VerifyLinear(program.body);
 }
 

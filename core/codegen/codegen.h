@@ -1,7 +1,8 @@
 // Codegen: one kernel graph becomes one linear program for a target, in four steps: dtypes that the
 // target lacks are written in others (decompose.h), loops are normalized (loops.h), tiled (tile.h)
-// and put in order (linearize.h). What a renderer makes of the
-// result is its own matter. The result is verified (rules/spec.h), always: a fault in here must not
+// and put in order (linearize.h). What a renderer makes of the result is its own matter. The result
+// is verified (rules/spec.h), always, and each access is proven to stay in its buffer
+// (rules/bounds.h) or guarded (guard.h): a fault in here must not
 // become a kernel that reads other memory than its own.
 //
 // Thread-safe: works on a graph of its own, so kernels are lowered in parallel.

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "core/base/status.h"
+#include "core/codegen/double_bits.h"
+#include "core/codegen/long_integers.h"
 #include "core/codegen/value.h"
 #include "core/ir/eval.h"
 
@@ -19,7 +21,9 @@ constexpr int kMantissaBits = 23, kBias = 127;
 constexpr int64_t kInfBits = 0x7f800000, kNanBits = 0x7fc00000;
 
 bool IsSmallFloat(DType dtype) { return IsFloat(dtype) && BitSize(dtype) < 32; }
-DType StorageOf(DType dtype) { return ItemSize(dtype) == 1 ? kUint8 : kUint16; }
+DType StorageOf(DType dtype) {
+  return dtype == kFloat64 ? kUint64 : ItemSize(dtype) == 1 ? kUint8 : kUint16;
+}
 
 Val Decode(DType dtype, const Val& bits) {
   const FloatFormat& f = Format(dtype);
@@ -115,12 +119,13 @@ class Decomposer {
  private:
   using Function = Val (Decomposer::*)(const Node*);
   struct Row {
-    uint64_t ops;
+    OpSet ops;
     Function function;
   };
-  static const Row kSmallFloatRows[];
+  static const Row kSmallFloatRows[], kDoubleRows[];
 
-  bool Lacks(DType dtype) const { return target_.lacks.contains(dtype); }
+  // Integers are split after floats have become integers.
+  bool Lacks(DType dtype) const { return IsFloat(dtype) && target_.lacks.contains(dtype); }
 
   absl::StatusOr<const Node*> FormOf(const Node* node) {
     const Node* lacking = Lacks(node->dtype) ? node : nullptr;
@@ -128,15 +133,17 @@ class Decomposer {
       if (lacking == nullptr && Lacks(src->dtype)) lacking = src;
     }
     if (lacking == nullptr) return Copy(node).node();
-    if (IsSmallFloat(lacking->dtype)) {
-      for (const Row* row = kSmallFloatRows; row->function != nullptr; ++row) {
-        if (In(node->op, row->ops)) return (this->*row->function)(node).node();
-      }
+    // What is combined in memory would have to be decoded there; the tensor language scatters small
+    // floats as float32.
+    const bool combines = node->op == Op::kModify && node->scatter_kind() != ScatterKind::kSet;
+    const Row* row = IsSmallFloat(lacking->dtype) ? kSmallFloatRows : kDoubleRows;
+    for (; row->function != nullptr && !combines; ++row) {
+      if (In(node->op, row->ops)) return (this->*row->function)(node).node();
     }
     return Unimplemented("{} of {}, which the target lacks", Name(node->op), Name(lacking->dtype));
   }
 
-  // The form of a node: for a small float its bits.
+  // The form of a node: for a float that lacks its bits.
   Val Form(const Node* node) { return {graph_, forms_.at(node)}; }
   // The number itself, in float32 if its dtype lacks.
   Val Number(const Node* node) {
@@ -176,21 +183,54 @@ class Decomposer {
     return bits.Bits(StorageOf(node->dtype));
   }
   Val Cast(const Node* node) {
+    const DType from = node->src[0]->dtype, to = node->dtype;
+    if (from == kFloat64 && Lacks(from)) return CastDouble(Form(node->src[0]), to);
     Val x = Number(node->src[0]);
-    if (!Lacks(node->dtype)) return x.As(node->dtype);
+    if (!Lacks(to)) return x.As(to);
+    if (to == kFloat64) return IsFloat(from) ? Float32ToDouble(x.As(kFloat32)) : IntToDouble(x);
     if (x.dtype() == kIndex) x = x.As(kInt64);
     // An integer that float32 rounds is beyond the largest number of the dtypes with fewer
     // exponents; bfloat16 has it, and a float64 can be near a tie of any.
-    const bool rounds =
-        x.dtype() == kFloat64 || (node->dtype == kBFloat16 && !ExactInFloat32(x.node()));
-    return Encode(node->dtype, rounds ? StickyFloat32(x) : x.As(kFloat32));
+    const bool rounds = x.dtype() == kFloat64 || (to == kBFloat16 && !ExactInFloat32(x.node()));
+    return Encode(to, rounds ? StickyFloat32(x) : x.As(kFloat32));
+  }
+  Val CastDouble(const Val& bits, DType to) {
+    if (!IsFloat(to)) return DoubleToInt(bits, to);
+    if (to == kFloat32) return DoubleToFloat32(bits, Float32Rounding::kNearest);
+    const Val sticky = DoubleToFloat32(bits, Float32Rounding::kOdd);
+    return Lacks(to) ? Encode(to, sticky) : sticky.As(to);
+  }
+  Val Trunc(const Node* node) { return DoubleTrunc(Form(node->src[0])); }
+  Val CompareDouble(const Node* node) {
+    const Val a = Form(node->src[0]), b = Form(node->src[1]);
+    if (node->op == Op::kCmpLt) return DoubleLess(a, b);
+    const Val equal = DoubleEqual(a, b);
+    return node->op == Op::kCmpEq ? equal : Eq(equal, 0);
+  }
+  Val ExtremeDouble(const Node* node) {
+    const Val a = Form(node->src[0]), b = Form(node->src[1]);
+    const Val takes_a = node->op == Op::kMax ? DoubleLess(b, a) : DoubleLess(a, b);
+    return Where(DoubleIsNan(a), a, Where(takes_a, a, b));
   }
   // In float32; a result of the dtype is rounded.
   Val Compute(const Node* node) {
     std::vector<const Node*> src;
     for (const Node* old : node->src) src.push_back(Number(old).node());
-    const Val result = {graph_, graph_.Make(node->op, src, node->ints)};
-    return Lacks(node->dtype) ? Encode(node->dtype, result) : result;
+    Val result = {graph_, graph_.Make(node->op, src, node->ints)};
+    if (!Lacks(node->dtype)) return result;
+    // Before its first element a running extreme is the number that all others are better than, which
+    // is an infinity only where there is one.
+    const FloatFormat& format = Format(node->dtype);
+    if (node->op == Op::kRunning && !format.has_inf) {
+      const Scalar identity = ScanIdentity(node->scan_kind(), node->dtype);
+      const Node* limit = graph_.Float(result.node()->dtype, identity.f);
+      if (node->scan_kind() == ScanKind::kMin) {
+        result = {graph_, graph_.Make(Op::kMin, {result.node(), limit})};
+      } else if (node->scan_kind() == ScanKind::kMax || node->scan_kind() == ScanKind::kLogAdd) {
+        result = {graph_, graph_.Make(Op::kMax, {result.node(), limit})};
+      }
+    }
+    return Encode(node->dtype, result);
   }
 
   Graph& graph_;
@@ -198,8 +238,8 @@ class Decomposer {
   absl::flat_hash_map<const Node*, const Node*> forms_, numbers_;
 };
 
-constexpr uint64_t Ops(std::initializer_list<Op> ops) {
-  uint64_t bits = 0;
+constexpr OpSet Ops(std::initializer_list<Op> ops) {
+  OpSet bits;
   for (Op op : ops) bits |= OpBit(op);
   return bits;
 }
@@ -208,14 +248,27 @@ constexpr uint64_t Ops(std::initializer_list<Op> ops) {
 const Decomposer::Row Decomposer::kSmallFloatRows[] = {
     {Ops({Op::kConst}),                         &Decomposer::Constant},
     {Ops({Op::kParam}),                         &Decomposer::Param},
-    {Ops({Op::kLoad, Op::kStore, Op::kWhere}),  &Decomposer::Copy},
+    {Ops({Op::kLoad, Op::kStore, Op::kWhere, Op::kModify}),
+                                                &Decomposer::Copy},
     {Ops({Op::kNeg}),                           &Decomposer::Negate},
     {Ops({Op::kBitcast}),                       &Decomposer::Bitcast},
     {Ops({Op::kCast}),                          &Decomposer::Cast},
     {Ops({Op::kExp, Op::kLog, Op::kSin, Op::kSqrt, Op::kTrunc, Op::kAdd, Op::kSub, Op::kMul,
-          Op::kDiv, Op::kMax, Op::kMin, Op::kCmpLt, Op::kCmpEq, Op::kCmpNe, Op::kFold}),
+          Op::kDiv, Op::kMax, Op::kMin, Op::kCmpLt, Op::kCmpEq, Op::kCmpNe, Op::kFold, Op::kRunning}),
                                                 &Decomposer::Compute},
-    {0, nullptr},
+    {{}, nullptr},
+};
+const Decomposer::Row Decomposer::kDoubleRows[] = {
+    {Ops({Op::kConst}),                         &Decomposer::Constant},
+    {Ops({Op::kParam}),                         &Decomposer::Param},
+    {Ops({Op::kLoad, Op::kStore, Op::kWhere}),  &Decomposer::Copy},
+    {Ops({Op::kNeg}),                           &Decomposer::Negate},
+    {Ops({Op::kBitcast}),                       &Decomposer::Bitcast},
+    {Ops({Op::kCast}),                          &Decomposer::Cast},
+    {Ops({Op::kTrunc}),                         &Decomposer::Trunc},
+    {Ops({Op::kMax, Op::kMin}),                 &Decomposer::ExtremeDouble},
+    {Ops({Op::kCmpLt, Op::kCmpEq, Op::kCmpNe}), &Decomposer::CompareDouble},
+    {{}, nullptr},
 };
 // clang-format on
 
@@ -223,7 +276,11 @@ const Decomposer::Row Decomposer::kSmallFloatRows[] = {
 
 absl::Status Decompose(LoopNest& nest, std::vector<const Node*>& params, const Target& target) {
   if (target.lacks.empty()) return absl::OkStatus();
-  return Decomposer(nest.graph, target).Run(nest, params);
+  TD_RETURN_IF_ERROR(Decomposer(nest.graph, target).Run(nest, params));
+  if (target.lacks.contains(kInt64) || target.lacks.contains(kUint64)) {
+    TD_RETURN_IF_ERROR(SplitLongIntegers(nest, params));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensord

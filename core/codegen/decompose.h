@@ -6,6 +6,9 @@
 // float32 and round, which for + - * / and sqrt is the correctly rounded result, since float32 has
 // more than twice the digits of each, plus two. A Fold is the exception: it accumulates in float32
 // and rounds once, at its end.
+//
+// A float64 is its bits in a uint64 (double_bits.h), a 64-bit integer two words of 32 bits, in
+// memory too (long_integers.h). Of float64, only what moves and converts is done so: no arithmetic.
 #pragma once
 
 #include <absl/status/status.h>

@@ -67,6 +67,7 @@ class Linearizer {
   absl::Status Run() {
     GroupFolds();
     TD_RETURN_IF_ERROR(Number());
+    FindGuards();
     MakeLoops();
     // A store inside a reduction's loop is made with that loop.
     std::vector<const Node*> stores;
@@ -103,6 +104,9 @@ class Linearizer {
   const Node* NewValue(const Node* node, Copy copy);
   const Node* IndexVector(const Node* node, Copy copy);
   const Node* Load(const Node* node, Copy copy);
+  const Node* Running(const Node* node, Copy copy);
+  void FindGuards();
+  const Node* GateOf(const Node* load, Copy copy);
   bool HasFoldRange(const Node* node) const;
   void StoreAll(absl::Span<const Node* const> stores);
   void Store(const Node* node, Copy copy);
@@ -127,7 +131,8 @@ class Linearizer {
   std::vector<std::unique_ptr<Region>> regions_;
   Region* root_ = nullptr;
   absl::flat_hash_map<const Node*, Region*> region_of_range_, region_of_;
-  absl::flat_hash_map<const Node*, int> slot_of_;  // unrolled and vector ranges
+  absl::flat_hash_map<const Node*, const Node*> bounded_;  // ranges that end early, linear level
+  absl::flat_hash_map<const Node*, int> slot_of_;          // unrolled and vector ranges
   std::vector<const Node*> slots_;
   absl::flat_hash_set<const Node*> moves_vectors_;  // unrolled ranges in the index of vector loads
   absl::flat_hash_map<std::pair<const Node*, Copy>, const Node*> values_;
@@ -135,6 +140,8 @@ class Linearizer {
   // Folds with the same ranges run in one loop; keyed by their first range.
   absl::flat_hash_map<const Node*, std::vector<const Node*>> group_of_;
   absl::flat_hash_set<const Node*> fold_ranges_;
+  // Numbers that may be zero and are not where a node is used.
+  absl::flat_hash_map<const Node*, std::vector<const Node*>> guards_;
   int64_t next_accumulator_ = 0, next_read_ = 0;
 };
 
@@ -176,6 +183,13 @@ Region* Linearizer::NewRegion(const Node* range, Region* parent) {
   region->parent = parent;
   region->depth = parent == nullptr ? 0 : parent->depth + 1;
   if (range != nullptr) region_of_range_[range] = region;
+  if (range != nullptr && range->is_bounded()) {
+    // The bound may depend on the workgroup.
+    const Node* bound = Value(range->src[0], Copy());
+    region->range = graph_.Make(Op::kRange, {&bound, 1}, range->ints);
+    region_of_range_[region->range] = region;
+    bounded_[range] = region->range;
+  }
   return region;
 }
 
@@ -258,7 +272,7 @@ const Node* Linearizer::Emit(const NodeSpec& spec, Region* at_least) {
 }
 
 void Linearizer::Place(const Node* node, Region* region) {
-  constexpr uint64_t kEverywhere =
+  constexpr OpSet kEverywhere =
       OpBit(Op::kConst) | OpBit(Op::kParam) | OpBit(Op::kVariable) | OpBit(Op::kRange);
   if (In(node->op, kEverywhere) || region_of_.contains(node)) return;
   // The smart constructor may have made another node than asked for, with parts that are new.
@@ -310,7 +324,7 @@ const Node* Linearizer::NewValue(const Node* node, Copy copy) {
           return AllLanes(node, copy) ? IndexVector(node, copy)
                                       : graph_.Index(copy.Get(slot_of_.at(node)));
         default:
-          return node;
+          return node->is_bounded() ? bounded_.at(node) : node;
       }
     case Op::kLoad:
       return Load(node, copy);
@@ -321,6 +335,8 @@ const Node* Linearizer::NewValue(const Node* node, Copy copy) {
       }
       Fold(node);
       return values_.at({node, copy});
+    case Op::kRunning:
+      return Running(node, copy);
     default:
       break;
   }
@@ -333,7 +349,7 @@ const Node* Linearizer::NewValue(const Node* node, Copy copy) {
   }
   // Processors divide integers one by one, and LLVM 19 takes a vector of divisors that are guarded
   // against zero for ones where some lanes are constant.
-  constexpr uint64_t kDivisions =
+  constexpr OpSet kDivisions =
       OpBit(Op::kFloorDiv) | OpBit(Op::kFloorMod) | OpBit(Op::kTruncDiv) | OpBit(Op::kTruncMod);
   const bool lane_by_lane = In(node->op, kDivisions) && lanes > 1 && !src[1]->IsConst();
   for (const Node*& operand : src) operand = Widen(operand, lanes);
@@ -377,12 +393,75 @@ bool Linearizer::IsContiguous(const Node* index, const Node* vector) const {
   return affine.CoefficientOf(vector) == 1;
 }
 
+// Numbers that are positive where the loop has turns, and might not be: its end, and for the blocks
+// of a loop and their rest the end of the whole.
+static std::vector<const Node*> TurnsOf(const Node* range) {
+  std::vector<const Node*> ends;
+  if (!range->is_bounded()) return ends;
+  const Node* end = range->src[0];
+  ends.push_back(end);
+  if (end->op == Op::kFloorDiv || end->op == Op::kFloorMod) ends.push_back(end->src[0]);
+  std::erase_if(ends, [](const Node* number) { return number->lo > 0; });
+  return ends;
+}
+
+// What a loop needs and what doesn't change in it stands before it. But where the loop may have no
+// turn, a tensor that is read in it may have no elements.
+void Linearizer::FindGuards() {
+  const std::vector<const Node*> order = TopologicalOrder({nest_.sink});
+  if (std::all_of(order.begin(), order.end(),
+                  [](const Node* node) { return TurnsOf(node).empty(); })) {
+    return;
+  }
+  for (auto place = order.rbegin(); place != order.rend(); ++place) {
+    const Node* user = *place;
+    if (user->op == Op::kSink || user->op == Op::kRange) continue;
+    std::vector<const Node*> around = guards_[user];
+    const auto add = [&](const Node* range) {
+      for (const Node* number : TurnsOf(range)) {
+        if (std::find(around.begin(), around.end(), number) == around.end()) {
+          around.push_back(number);
+        }
+      }
+    };
+    for (const Node* range : free_.Of(user)) add(range);
+    if (user->op == Op::kFold) {
+      for (const Node* range : user->src.subspan(1)) add(range);
+    }
+    for (const Node* src : user->src) {
+      auto [own, is_first] = guards_.emplace(src, around);
+      if (is_first) continue;
+      std::erase_if(own->second, [&](const Node* number) {
+        return std::find(around.begin(), around.end(), number) == around.end();
+      });
+    }
+  }
+}
+
+// The gate of a load that may stand before a loop without turns; null if it needs none.
+const Node* Linearizer::GateOf(const Node* load, Copy copy) {
+  const Node* gate = load->src.size() > 2 ? Value(load->src[2], copy) : nullptr;
+  auto found = guards_.find(load);
+  if (found == guards_.end()) return gate;
+  std::vector<const Node*> inside;  // what the loops around the load say already
+  for (const Node* range : free_.Of(load)) {
+    const std::vector<const Node*> turns = TurnsOf(range);
+    inside.insert(inside.end(), turns.begin(), turns.end());
+  }
+  for (const Node* number : found->second) {
+    if (std::find(inside.begin(), inside.end(), number) != inside.end()) continue;
+    const Node* turns = EmitOp(Op::kCmpLt, {graph_.Index(0), Value(number, Copy())});
+    if (gate != nullptr && gate->lanes > 1) turns = Widen(turns, gate->lanes);
+    gate = gate == nullptr ? turns : EmitOp(Op::kAnd, {gate, turns});
+  }
+  return gate;
+}
+
 const Node* Linearizer::Load(const Node* node, Copy copy) {
   const Node *param = node->src[0], *index = node->src[1];
-  const Node* gate = node->src.size() > 2 ? node->src[2] : nullptr;
   if (!AllLanes(node, copy)) {
     std::vector<const Node*> src = {param, Value(index, copy)};
-    if (gate != nullptr) src.push_back(Value(gate, copy));
+    if (const Node* gate = GateOf(node, copy)) src.push_back(gate);
     return Emit({.op = Op::kLoad, .src = src});
   }
   const Node* vector = VectorRange(node);
@@ -390,12 +469,47 @@ const Node* Linearizer::Load(const Node* node, Copy copy) {
   const uint16_t lanes = static_cast<uint16_t>(vector->range_size());
   if (IsContiguous(index, vector)) {
     std::vector<const Node*> src = {param, Value(index, copy.With(slot, 0))};
-    if (gate != nullptr) src.push_back(Widen(Value(gate, copy), lanes));
+    if (const Node* gate = GateOf(node, copy)) {
+      src.push_back(node->src.size() > 2 ? Widen(gate, lanes) : gate);
+    }
     return Emit({.op = Op::kLoad, .src = src, .lanes = lanes});
   }
   std::vector<const Node*> values;
   for (int64_t lane = 0; lane < lanes; ++lane) values.push_back(Value(node, copy.With(slot, lane)));
   return EmitOp(Op::kStack, values);
+}
+
+// An accumulator around the scan's loop, which takes in one value a step.
+const Node* Linearizer::Running(const Node* node, Copy copy) {
+  const Node* vector = VectorRange(node);
+  if (vector != nullptr && !AllLanes(node, copy)) {
+    const int slot = slot_of_.at(vector);
+    return EmitOp(Op::kExtract, {Value(node, copy.With(slot, -1))}, {copy.Get(slot)});
+  }
+  const ScanKind kind = node->scan_kind();
+  const Node* value = Widen(Value(node->src[0], copy),
+                            vector == nullptr ? 1 : static_cast<int>(vector->range_size()));
+  Region* loop = region_of_range_.at(node->src[1]);
+  const auto constant = [&](const Scalar& number) {
+    return Widen(
+        graph_.Intern({.op = Op::kConst, .ints = {number.attribute()}, .dtype = node->dtype}),
+        value->lanes);
+  };
+  const Node* accumulator = Emit({.op = Op::kAccumulator,
+                                  .src = {constant(ScanIdentity(kind, node->dtype))},
+                                  .ints = {next_accumulator_++}},
+                                 loop->parent);
+  const Node* before = Read(accumulator, loop);
+  const auto make = [&](Op op, std::initializer_list<const Node*> src) {
+    return Emit({.op = op, .src = src}, loop);
+  };
+  const Node* total =
+      kind == ScanKind::kLogAdd
+          ? LogAdd(before, value, make,
+                   [&](double x) { return constant(Scalar::Float(node->dtype, x)); })
+          : make(CombineOp(static_cast<ReduceKind>(kind)), {before, value});
+  make(Op::kUpdate, {accumulator, total});
+  return node->running_exclusive() ? before : total;
 }
 
 bool Linearizer::HasFoldRange(const Node* node) const {
@@ -423,22 +537,42 @@ void Linearizer::Store(const Node* node, Copy copy) {
       region = Deeper(region, found->second);
     }
   }
+  // Where the gate is false nothing is stored.
+  const Node* gate = node->op == Op::kModify ? node->src[3] : nullptr;
+  const bool sets = gate != nullptr && node->scatter_kind() == ScatterKind::kSet;
+  if (gate != nullptr && gate->IsConst()) {
+    if (gate->Int() == 0) return;
+    // A store without a gate and without a load is taken to be one of all elements.
+    if (!sets) gate = nullptr;
+  }
+  const auto store = [&](const Node* at, const Node* value, const Node* where) {
+    std::vector<const Node*> src = {param, at};
+    if (where != nullptr) src.push_back(where);
+    if (node->op == Op::kModify && !sets) {
+      const Op combine = CombineOp(static_cast<ReduceKind>(node->scatter_kind()));
+      const Node* old = Emit({.op = Op::kLoad, .src = src, .lanes = value->lanes}, region);
+      value = Emit({.op = combine, .src = {{old, value}}}, region);
+    }
+    src.insert(src.begin() + 2, value);
+    Emit({.op = Op::kStore, .src = src}, region);
+  };
   const Node* value = Value(stored, copy);
   if (vector == nullptr) {
-    Emit({.op = Op::kStore, .src = {{param, Value(index, copy), value}}}, region);
+    store(Value(index, copy), value, gate == nullptr ? nullptr : Value(gate, copy));
     return;
   }
   const int slot = slot_of_.at(vector);
   const int lanes = static_cast<int>(vector->range_size());
   value = Widen(value, lanes);
   if (IsContiguous(index, vector)) {
-    Emit({.op = Op::kStore, .src = {{param, Value(index, copy.With(slot, 0)), value}}}, region);
+    store(Value(index, copy.With(slot, 0)), value,
+          gate == nullptr ? nullptr : Widen(Value(gate, copy), lanes));
     return;
   }
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    const Node* element = EmitOp(Op::kExtract, {value}, {lane});
-    Emit({.op = Op::kStore, .src = {{param, Value(index, copy.With(slot, lane)), element}}},
-         region);
+    const Copy own = copy.With(slot, lane);
+    store(Value(index, own), EmitOp(Op::kExtract, {value}, {lane}),
+          gate == nullptr ? nullptr : Value(gate, own));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "core/codegen/loops.h"
 
-#include <absl/container/flat_hash_set.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -46,13 +44,14 @@ absl::flat_hash_set<const Node*> LoopsOfInnerStores(const LoopNest& nest) {
 
 // r // c and r % c, c dividing the size of r, become ranges of their own.
 bool SplitOne(LoopNest& nest, RangeNumbers& numbers) {
-  const absl::flat_hash_set<const Node*> whole = LoopsOfInnerStores(nest);
+  absl::flat_hash_set<const Node*> whole = LoopsOfInnerStores(nest);
+  whole.merge(OrderedLoops(nest.sink));
   const Node* range = nullptr;
   int64_t divisor = 0;
   for (const Node* node : TopologicalOrder({nest.sink})) {
     if (node->op != Op::kFloorDiv && node->op != Op::kFloorMod) continue;
     if (node->dtype != DType::kIndex || node->src[0]->op != Op::kRange ||
-        !node->src[1]->IsConst()) {
+        node->src[0]->is_bounded() || !node->src[1]->IsConst()) {
       continue;
     }
     const int64_t c = node->src[1]->Int();
@@ -98,7 +97,7 @@ bool MergeOne(LoopNest& nest, RangeNumbers& numbers, absl::Span<const Node* cons
               const std::vector<Affine>& indices) {
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     const Node *outer = order[i], *inner = order[i + 1];
-    if (!CanMerge(indices, outer, inner)) continue;
+    if (outer->is_bounded() || inner->is_bounded() || !CanMerge(indices, outer, inner)) continue;
     Graph& graph = nest.graph;
     const Node* size = graph.Index(inner->range_size());
     const Node* merged =
@@ -112,7 +111,12 @@ bool MergeOne(LoopNest& nest, RangeNumbers& numbers, absl::Span<const Node* cons
 
 bool MergeAny(LoopNest& nest, RangeNumbers& numbers) {
   const std::vector<Affine> indices = WholeIndices(nest.sink);
-  if (MergeOne(nest, numbers, nest.loops, indices)) return true;
+  const absl::flat_hash_set<const Node*> ordered = OrderedLoops(nest.sink);
+  std::vector<const Node*> loops;
+  for (const Node* loop : nest.loops) {
+    if (!ordered.contains(loop)) loops.push_back(loop);
+  }
+  if (MergeOne(nest, numbers, loops, indices)) return true;
   for (const Node* node : TopologicalOrder({nest.sink})) {
     if (node->op != Op::kFold) continue;
     // A range that several Folds share merges only if they all have both; that they have equal
@@ -138,7 +142,10 @@ void ShareLoops(LoopNest& nest) {
     }
     level[node] = below + 1;
     Key key{below, {}, {}};
-    for (const Node* range : node->src.subspan(1)) std::get<1>(key).push_back(range->range_size());
+    for (const Node* range : node->src.subspan(1)) {
+      std::get<1>(key).push_back(range->range_size());
+      std::get<1>(key).push_back(range->is_bounded() ? range->src[0]->id : -1);
+    }
     for (const Node* range : free.Of(node)) std::get<2>(key).push_back(range->id);
     auto [place, is_new] = first.emplace(key, node);
     if (is_new) continue;
@@ -151,6 +158,15 @@ void ShareLoops(LoopNest& nest) {
 }
 
 }  // namespace
+
+absl::flat_hash_set<const Node*> OrderedLoops(const Node* sink) {
+  absl::flat_hash_set<const Node*> loops;
+  for (const Node* node : TopologicalOrder({sink})) {
+    if (node->op == Op::kRunning) loops.insert(node->src[1]);
+    if (node->op == Op::kModify) loops.insert(node->src.begin() + 4, node->src.end());
+  }
+  return loops;
+}
 
 RangeNumbers::RangeNumbers(const Node* sink) {
   for (const Node* node : TopologicalOrder({sink})) {
@@ -184,6 +200,10 @@ FreeRanges::FreeRanges(const Node* sink) {
 bool FreeRanges::Depends(const Node* node, const Node* range) const {
   const std::vector<const Node*>& free = free_.at(node);
   return std::binary_search(free.begin(), free.end(), range, ById);
+}
+
+void ReplaceRange(LoopNest& nest, const Node* range, const Replacement& by) {
+  Apply(nest, {{range, by}});
 }
 
 void NormalizeLoops(LoopNest& nest) {

@@ -22,30 +22,27 @@ void RenewInnerFolds(LoopNest& nest, RangeNumbers& numbers, const FreeRanges& fr
     }
     for (const Node* inner : node->src.subspan(1)) {
       if (map.contains(inner)) continue;
-      const Node* fresh = numbers.Make(nest.graph, inner->range_size(), inner->range_kind());
+      const Node* fresh = numbers.Copy(nest.graph, inner);
       map[inner] = {fresh, {fresh}};
     }
   }
 }
 
-}  // namespace
-
-Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t main_size) {
+// `range` becomes two, one after the other.
+void PeelInto(LoopNest& nest, RangeNumbers& numbers, const Node* range, const Replacement& main,
+              const Replacement& rest) {
   Graph& graph = nest.graph;
   const FreeRanges free(nest.sink);
-  const Node* main = numbers.Make(graph, main_size, range->range_kind());
-  const Node* rest = numbers.Make(graph, range->range_size() - main_size, range->range_kind());
-  const Node* rest_value = graph.Make(Op::kAdd, {rest, graph.Index(main_size)});
-  const ReplacementMap main_map = {{range, {main, {main}}}};
-  ReplacementMap rest_map = {{range, {rest_value, {rest}}}};
+  const ReplacementMap main_map = {{range, main}};
+  ReplacementMap rest_map = {{range, rest}};
 
   const auto place = std::find(nest.loops.begin(), nest.loops.end(), range);
   if (place != nest.loops.end()) {
     std::vector<const Node*> loops(nest.loops.begin(), place);
-    loops.push_back(main);
-    loops.push_back(rest);
+    loops.insert(loops.end(), main.ranges.begin(), main.ranges.end());
+    loops.insert(loops.end(), rest.ranges.begin(), rest.ranges.end());
     for (auto inner = place + 1; inner != nest.loops.end(); ++inner) {
-      const Node* fresh = numbers.Make(graph, (*inner)->range_size(), (*inner)->range_kind());
+      const Node* fresh = numbers.Copy(graph, *inner);
       rest_map[*inner] = {fresh, {fresh}};
       loops.push_back(*inner);
       loops.push_back(fresh);
@@ -68,7 +65,7 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     }
     std::erase_if(loops, [&](const Node* loop) { return !live.contains(loop); });
     nest.loops = std::move(loops);
-    return {main, rest};
+    return;
   }
 
   std::vector<const Node*> folds;
@@ -79,7 +76,7 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     folds.push_back(node);
     for (const Node* other : ranges) {
       if (rest_map.contains(other)) continue;
-      const Node* fresh = numbers.Make(graph, other->range_size(), other->range_kind());
+      const Node* fresh = numbers.Copy(graph, other);
       rest_map[other] = {fresh, {fresh}};
     }
   }
@@ -102,6 +99,35 @@ Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t ma
     stores.insert(stores.end(), part.begin(), part.end());
   }
   nest.sink = graph.Make(Op::kSink, stores, {});
+}
+
+}  // namespace
+
+Peeled Peel(LoopNest& nest, RangeNumbers& numbers, const Node* range, int64_t main_size) {
+  Graph& graph = nest.graph;
+  const Node* main = numbers.Make(graph, main_size, range->range_kind());
+  const Node* rest = numbers.Make(graph, range->range_size() - main_size, range->range_kind());
+  const Node* rest_value = graph.Make(Op::kAdd, {rest, graph.Index(main_size)});
+  PeelInto(nest, numbers, range, {main, {main}}, {rest_value, {rest}});
+  return {main, rest};
+}
+
+Peeled PeelBlocks(LoopNest& nest, RangeNumbers& numbers, const Node* range, const Node* inner) {
+  Graph& graph = nest.graph;
+  const int64_t size = inner->range_size();
+  const Node* bound = range->src[0];
+  const Node* step = graph.Index(size);
+  const Node* blocks = graph.Make(Op::kFloorDiv, {bound, step});
+  const Node* main = numbers.Make(graph, {range->range_size() / size, blocks}, range->range_kind());
+  const Node* main_value = graph.Make(Op::kAdd, {graph.Make(Op::kMul, {main, step}), inner});
+  const Node* over = graph.Make(Op::kFloorMod, {bound, step});
+  if (over->IsConst() && over->Int() == 0) {
+    ReplaceRange(nest, range, {main_value, {main, inner}});
+    return {main, nullptr};
+  }
+  const Node* rest = numbers.Make(graph, {size - 1, over}, range->range_kind());
+  const Node* rest_value = graph.Make(Op::kAdd, {rest, graph.Make(Op::kMul, {blocks, step})});
+  PeelInto(nest, numbers, range, {main_value, {main, inner}}, {rest_value, {rest}});
   return {main, rest};
 }
 

@@ -18,8 +18,12 @@ constexpr int64_t kMinParallelWork = 1 << 15;
 // Accumulators of a reduction that is not a contraction: hides the latency of the adds.
 constexpr int64_t kReduceUnroll = 4;
 constexpr int64_t kMinLanes = 4;
+// Vectors that a scan advances together: their steps don't wait for each other.
+constexpr int64_t kScanVectors = 4;
 // Results on each side of a contraction whose lanes run along the reduction.
 constexpr int64_t kDotProductTile = 4;
+
+constexpr auto kAccesses = OpBit(Op::kLoad) | OpBit(Op::kStore) | OpBit(Op::kModify);
 
 int64_t LargestDivisor(int64_t size, int64_t limit) {
   for (int64_t d = std::min(size, limit); d > 1; --d) {
@@ -35,18 +39,22 @@ int64_t PowerOfTwoBelow(int64_t size) {
 }
 
 struct MemoryAccess {
-  const Node* node;  // Load or Store
+  const Node* node;  // Load, Store or Modify
   Affine index;
   double times;  // evaluations
 };
 
 class Tiler {
  public:
-  Tiler(LoopNest& nest, const Target& target) : nest_(nest), target_(target), numbers_(nest.sink) {}
+  Tiler(LoopNest& nest, const Target& target)
+      : nest_(nest),
+        target_(target),
+        numbers_(nest.sink),
+        ordered_loops_(OrderedLoops(nest.sink)) {}
 
   void Run() {
     Analyze();
-    if (!TileContraction()) TileOther();
+    if (!ordered_loops_.empty() || !TileContraction()) TileOther();
     TileRests();
     ChooseGrid();
   }
@@ -77,6 +85,7 @@ class Tiler {
   std::vector<const Node*> TileFold(const Node* fold);
   void TileRests();
   void ChooseGrid();
+  void DealOut(const Node* range, int64_t groups);
 
   // Replaces `range` by pieces, outermost first; pieces of size 1 vanish.
   struct Piece {
@@ -87,10 +96,12 @@ class Tiler {
   // Lanes of at most `lanes` along `range`, `vectors` of them in registers; peels what is over.
   void Vectorize(const Node* range, int64_t lanes, int64_t vectors);
   const Node* PeelTo(const Node* range, int64_t multiple);
+  std::vector<const Node*> Blocks(const Node* range, int64_t size, RangeKind kind);
 
   LoopNest& nest_;
   const Target& target_;
   RangeNumbers numbers_;
+  absl::flat_hash_set<const Node*> ordered_loops_;  // of the nest as it was: peeling renews them
   std::vector<MemoryAccess> accesses_;
   std::optional<FreeRanges> free_;
   std::vector<const Node*> rests_;  // of vector loops, to be tiled in turn
@@ -102,7 +113,7 @@ void Tiler::Analyze() {
   absl::flat_hash_map<const Node*, double> times;
   // A node inside a Fold is evaluated for the Fold's ranges too, which its own free ranges tell.
   for (const Node* node : TopologicalOrder({nest_.sink})) {
-    if (node->op != Op::kLoad && node->op != Op::kStore) continue;
+    if (!In(node->op, kAccesses)) continue;
     accesses_.push_back({node, ToAffine(node->src[1]), TimesOf(node)});
   }
 }
@@ -146,8 +157,9 @@ int64_t Tiler::Footprint(const Node* root) const {
   return static_cast<int64_t>(bytes);
 }
 
-// How much lanes along `range` would gain: contiguous accesses count for it. Scattered ones are read
-// one by one with lanes as without; where the index is no sum, it is computed for each lane besides.
+// How much lanes along `range` would gain: contiguous accesses count for it. Scattered ones are
+// read one by one with lanes as without; where the index is no sum, it is computed for each lane
+// besides.
 double Tiler::Contiguity(const Node* range) const {
   double score = 0;
   for (const MemoryAccess& access : accesses_) {
@@ -188,14 +200,19 @@ std::vector<const Node*> Tiler::Split(const Node* range, const std::vector<Piece
     parts.push_back(numbers_.Make(graph, piece.size, piece.kind));
     value = graph.Make(Op::kAdd, {value, parts.back()});
   }
-  const ReplacementMap map = {{range, {value, parts}}};
-  nest_.sink = Substitute(graph, {nest_.sink}, map)[0];
-  const auto place = std::find(nest_.loops.begin(), nest_.loops.end(), range);
-  if (place != nest_.loops.end()) {
-    const auto after = nest_.loops.erase(place);
-    nest_.loops.insert(after, parts.begin(), parts.end());
-  }
+  ReplaceRange(nest_, range, {value, parts});
   Analyze();
+  return parts;
+}
+
+// Whole blocks of a loop whose end is not known, and a rest that stays as it is. Returns all of the
+// new ranges.
+std::vector<const Node*> Tiler::Blocks(const Node* range, int64_t size, RangeKind kind) {
+  const Node* inner = numbers_.Make(nest_.graph, size, kind);
+  const Peeled peeled = PeelBlocks(nest_, numbers_, range, inner);
+  Analyze();
+  std::vector<const Node*> parts = {peeled.main, inner};
+  if (peeled.rest != nullptr) parts.push_back(peeled.rest);
   return parts;
 }
 
@@ -212,6 +229,10 @@ void Tiler::Vectorize(const Node* range, int64_t lanes, int64_t vectors) {
   const RangeKind kind = range->range_kind();
   lanes = std::min(lanes, PowerOfTwoBelow(range->range_size()));
   if (lanes == 1) return;
+  if (range->is_bounded()) {
+    Blocks(range, lanes, RangeKind::kVector);
+    return;
+  }
   const Node* main = PeelTo(range, lanes);
   const int64_t blocks = main->range_size() / lanes;
   const int64_t unroll = LargestDivisor(blocks, vectors);
@@ -242,6 +263,13 @@ int64_t Tiler::TileRows(const std::vector<const Node*>& rows, int64_t target) {
   };
   std::vector<const Node*> odd;
   for (size_t i = rows.size(); i-- > 0 && tile * 2 <= target;) {
+    if (rows[i]->is_bounded()) {
+      const int64_t size = std::min(target / tile, rows[i]->range_size());
+      if (size < 2) continue;
+      Blocks(rows[i], size, RangeKind::kUnroll);
+      tile *= size;
+      continue;
+    }
     const int64_t limit = target / tile;
     const int64_t size = LargestDivisor(rows[i]->range_size(), limit);
     if (size > 1 && (size * 3 > limit || size == rows[i]->range_size() || rows.size() > 1)) {
@@ -338,7 +366,7 @@ bool Tiler::TileContraction() {
   // The vector factor's panel is used by all rows before the next one is taken, and a block of rows
   // that stays in the cache by all panels.
   const Node* block = nullptr;
-  if (!rows.empty()) {
+  if (!rows.empty() && !rows[0]->is_bounded()) {
     const int64_t size = rows[0]->range_size();
     int64_t bytes = Footprint(factors[1 - of_factor]) / size;
     for (const Node* loop : shared) {
@@ -360,7 +388,10 @@ bool Tiler::TileContraction() {
   nest_.loops.push_back(best);
   nest_.loops.insert(nest_.loops.end(), rows.begin(), rows.end());
   const int64_t blocks = best->range_size() / lanes;
-  const int64_t vectors = blocks % 2 == 0 && blocks > 0 ? 2 : blocks % 3 == 0 && blocks > 0 ? 3 : 1;
+  const int64_t vectors = best->is_bounded()              ? 1
+                          : blocks % 2 == 0 && blocks > 0 ? 2
+                          : blocks % 3 == 0 && blocks > 0 ? 3
+                                                          : 1;
   Vectorize(best, lanes, vectors);
   TileRows(rows, accumulators / vectors);
   return true;
@@ -397,9 +428,11 @@ bool Tiler::TileDotProduct(int64_t lanes) {
 void Tiler::TileOther() {
   std::vector<const Node*> loops;
   for (const Node* loop : nest_.loops) {
-    if (loop->range_size() >= kMinLanes) loops.push_back(loop);
+    if (loop->range_size() >= kMinLanes && !ordered_loops_.contains(loop)) loops.push_back(loop);
   }
-  if (const Node* best = MostContiguous(loops)) Vectorize(best, Lanes(), 1);
+  // Scans along other loops than the innermost take more than one vector of a row at a time.
+  const int64_t vectors = ordered_loops_.empty() ? 1 : kScanVectors;
+  if (const Node* best = MostContiguous(loops)) Vectorize(best, Lanes(), vectors);
   TileFolds();
 }
 
@@ -459,8 +492,12 @@ std::vector<const Node*> Tiler::TileFold(const Node* fold) {
   int64_t lanes = 1;
   if (range != nullptr) {
     lanes = std::min(Lanes(), PowerOfTwoBelow(range->range_size()));
+    if (range->is_bounded()) {
+      if (lanes == 1) return {};
+      return Blocks(range, lanes, RangeKind::kVector);
+    }
     range = PeelTo(range, lanes);
-  } else if (ranges.back()->range_kind() == RangeKind::kReduce) {
+  } else if (ranges.back()->range_kind() == RangeKind::kReduce && !ranges.back()->is_bounded()) {
     range = ranges.back();
   } else {
     return {};
@@ -490,16 +527,34 @@ void Tiler::TileRests() {
   }
 }
 
+// Turns of a loop whose end is not known, one to each workgroup in turn.
+void Tiler::DealOut(const Node* range, int64_t groups) {
+  Graph& graph = nest_.graph;
+  const Node* group = numbers_.Make(graph, groups, RangeKind::kGrid);
+  const Node* left =
+      graph.Make(Op::kAdd, {graph.Make(Op::kSub, {range->src[0], group}), graph.Index(groups - 1)});
+  const Node* turns = graph.Make(Op::kFloorDiv, {left, graph.Index(groups)});
+  const Node* own =
+      numbers_.Make(graph, {(range->range_size() + groups - 1) / groups, turns}, RangeKind::kLoop);
+  const Node* value =
+      graph.Make(Op::kAdd, {graph.Make(Op::kMul, {own, graph.Index(groups)}), group});
+  ReplaceRange(nest_, range, {value, {group, own}});
+  std::erase(nest_.loops, group);
+  nest_.loops.insert(nest_.loops.begin(), group);
+  Analyze();
+}
+
 void Tiler::ChooseGrid() {
   double work = 0;
   for (const Node* node : TopologicalOrder({nest_.sink})) {
-    if (node->op == Op::kStore || node->op == Op::kLoad) work += TimesOf(node);
+    if (In(node->op, kAccesses)) work += TimesOf(node);
   }
   if (work < kMinParallelWork || target_.cores < 2) return;
   const int64_t wanted = kGroupsPerCore * target_.cores;
   const Node* best = nullptr;
+  const absl::flat_hash_set<const Node*> ordered = OrderedLoops(nest_.sink);
   for (const Node* loop : nest_.loops) {
-    if (loop->range_kind() != RangeKind::kLoop) continue;
+    if (loop->range_kind() != RangeKind::kLoop || ordered.contains(loop)) continue;
     const bool everywhere =
         std::all_of(nest_.sink->src.begin(), nest_.sink->src.end(),
                     [&](const Node* store) { return free_->Depends(store, loop); });
@@ -510,6 +565,10 @@ void Tiler::ChooseGrid() {
     }
   }
   if (best == nullptr || best->range_size() < 2) return;
+  if (best->is_bounded()) {
+    DealOut(best, std::min(best->range_size(), wanted));
+    return;
+  }
   int64_t groups = LargestDivisor(best->range_size(), wanted);
   if (groups < target_.cores) groups = best->range_size();
   const std::vector<const Node*> parts =

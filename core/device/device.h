@@ -75,8 +75,16 @@ struct CopyCommand {
   const void* src;
   size_t bytes;
 };
+class CommandList;
+// While the byte at `condition` is not 0, but `most` times at most: the commands of `body`, which
+// are Execs, Copies and Loops. The byte is device memory that those write.
+struct LoopCommand {
+  const void* condition;
+  uint64_t most;
+  std::shared_ptr<const CommandList> body;
+};
 using Command = std::variant<WaitCommand, SignalCommand, TimestampCommand, BarrierCommand,
-                             ExecCommand, CopyCommand>;
+                             ExecCommand, CopyCommand, LoopCommand>;
 
 // A recorded list of commands: cheap to make, submitted once or kept and submitted again.
 class CommandList {
@@ -94,6 +102,9 @@ class CommandList {
   }
   void Copy(void* dst, const void* src, size_t bytes) {
     commands_.push_back(CopyCommand{dst, src, bytes});
+  }
+  void Loop(const void* condition, uint64_t most, std::shared_ptr<const CommandList> body) {
+    commands_.push_back(LoopCommand{condition, most, std::move(body)});
   }
   // Keeps an object (argument blocks, memory) alive until the whole list has run.
   void Keep(std::shared_ptr<const void> object) { kept_.push_back(std::move(object)); }

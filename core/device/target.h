@@ -40,6 +40,7 @@ struct Target {
   // Dtypes that the renderer has no words for: codegen writes them in others
   // (codegen/decompose.h).
   DTypeSet lacks;
+  bool checks_bounds = false;  // the device checks each access itself: kernels need no guards
 
   // Everything above as text; part of every kernel's cache key.
   std::string CacheKey() const;

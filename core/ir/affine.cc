@@ -346,8 +346,38 @@ const Node* FromAffine(Graph& graph, const Affine& affine) {
   return graph.Intern({.op = Op::kAdd, .src = {{sum, graph.Index(affine.constant)}}});
 }
 
-Affine FloorDivide(Graph& graph, const Affine& x, int64_t c) { return DivMod(graph, x, c).div; }
-Affine FloorModulo(Graph& graph, const Affine& x, int64_t c) { return DivMod(graph, x, c).mod; }
+void Product::Multiply(Graph& graph, const Node* node) {
+  if (node->op == Op::kMul) {
+    for (const Node* factor : node->src) Multiply(graph, factor);
+    return;
+  }
+  Affine sum = ToAffine(node);
+  if (sum.IsConstant()) {
+    constant *= sum.constant;
+    return;
+  }
+  const int64_t common = std::gcd(sum.Gcd(), sum.constant);
+  if (common > 1) {
+    constant *= common;
+    sum.constant /= common;
+    for (Affine::Term& term : sum.terms) term.coefficient /= common;
+    node = FromAffine(graph, sum);
+  }
+  factors.insert(std::lower_bound(factors.begin(), factors.end(), node,
+                                  [](const Node* a, const Node* b) { return a->id < b->id; }),
+                 node);
+}
+
+const Node* FromProduct(Graph& graph, const Product& product) {
+  if (product.factors.empty() || product.constant == 0) return graph.Index(product.constant);
+  const Node* node = product.factors[0];
+  for (const Node* factor : absl::MakeConstSpan(product.factors).subspan(1)) {
+    node = graph.Intern({.op = Op::kMul, .src = {{node, factor}}});
+  }
+  Affine scaled = ToAffine(node);
+  scaled.Scale(product.constant);
+  return FromAffine(graph, scaled);
+}
 
 const Node* SimplifyIndexOp(Graph& graph, Op op, const Node* a, const Node* b) {
   switch (op) {
@@ -366,7 +396,12 @@ const Node* SimplifyIndexOp(Graph& graph, Op op, const Node* a, const Node* b) {
     }
     case Op::kMul: {
       if (a->IsConst()) std::swap(a, b);
-      if (!b->IsConst()) return nullptr;
+      if (!b->IsConst()) {
+        Product product;
+        product.Multiply(graph, a);
+        product.Multiply(graph, b);
+        return FromProduct(graph, product);
+      }
       Affine product = ToAffine(a);
       product.Scale(b->Int());
       return FromAffine(graph, product);

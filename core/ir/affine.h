@@ -2,8 +2,9 @@
 //
 // Every node of dtype index that Graph makes is in this form: terms ordered by atom id, no two
 // terms with one atom, an atom being anything that isn't a sum or a multiple (a range, a variable,
-// a floor division or modulo that doesn't simplify, a cast). So equal index expressions are mostly
-// equal pointers, and division, comparison and stride questions cost O(terms).
+// a floor division or modulo that doesn't simplify, a product of such, a cast). So equal index
+// expressions are mostly equal pointers, and division, comparison and stride questions cost
+// O(terms).
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -42,9 +43,14 @@ Affine ToAffine(const Node* node);
 // The node in normal form.
 const Node* FromAffine(Graph& graph, const Affine& affine);
 
-// Floor division and modulo by c > 0; the results are in normal form.
-Affine FloorDivide(Graph& graph, const Affine& x, int64_t c);
-Affine FloorModulo(Graph& graph, const Affine& x, int64_t c);
+// A product in normal form: a number times factors in the order of their ids.
+struct Product {
+  int64_t constant = 1;
+  absl::InlinedVector<const Node*, 4> factors;
+
+  void Multiply(Graph& graph, const Node* node);
+};
+const Node* FromProduct(Graph& graph, const Product& product);
 
 // What Graph asks when it makes an op over indices: Add ... FloorMod, CmpLt, CmpEq, CmpNe. Null:
 // the op is to be made as it stands.

@@ -1,7 +1,9 @@
 #include "core/ir/dtype.h"
 
 #include <array>
+#include <atomic>
 #include <bit>
+#include <cstdlib>
 #include <limits>
 
 #include "core/base/check.h"
@@ -39,6 +41,8 @@ constexpr std::array<Row, kNumDTypes> kRows = {{
     {"float32", Kind::kFloat, 32, 4},
     {"float64", Kind::kFloat, 64, 8},
     {"index", Kind::kIndex, 64, 0},
+    {"weakint", Kind::kSigned, 64, 0},
+    {"weakfloat", Kind::kFloat, 64, 0},
 }};
 
 struct Alias {
@@ -46,9 +50,22 @@ struct Alias {
   DType dtype;
 };
 constexpr Alias kAliases[] = {
-    {"char", DType::kInt8},     {"byte", DType::kUint8},     {"short", DType::kInt16},
-    {"int", DType::kInt32},     {"long", DType::kInt64},     {"half", DType::kFloat16},
-    {"float", DType::kFloat32}, {"double", DType::kFloat64},
+    {"char", DType::kInt8},
+    {"byte", DType::kUint8},
+    {"uchar", DType::kUint8},
+    {"short", DType::kInt16},
+    {"ushort", DType::kUint16},
+    {"int", DType::kInt32},
+    {"uint", DType::kUint32},
+    {"long", DType::kInt64},
+    {"ulong", DType::kUint64},
+    {"half", DType::kFloat16},
+    {"float", DType::kFloat32},
+    {"double", DType::kFloat64},
+    {"fp8e4m3", DType::kFloat8E4M3},
+    {"fp8e5m2", DType::kFloat8E5M2},
+    {"fp8e4m3fnuz", DType::kFloat8E4M3Fnuz},
+    {"fp8e5m2fnuz", DType::kFloat8E5M2Fnuz},
 };
 
 // Indexed by DType - kFloat8E4M3. The 8-bit formats are those of the OCP specification (e4m3fn,
@@ -104,35 +121,57 @@ constexpr FloatFormat kFormats[] = {
      .saturates = false},
 };
 
-constexpr uint32_t Bit(DType dtype) { return uint32_t{1} << static_cast<int>(dtype); }
+// The lattice's order, lowest first.
+constexpr DType kByPriority[] = {DType::kVoid,           DType::kBool,           DType::kWeakInt,
+                                 DType::kInt8,           DType::kUint8,          DType::kInt16,
+                                 DType::kUint16,         DType::kInt32,          DType::kUint32,
+                                 DType::kInt64,          DType::kUint64,         DType::kWeakFloat,
+                                 DType::kFloat8E4M3,     DType::kFloat8E4M3Fnuz, DType::kFloat8E5M2,
+                                 DType::kFloat8E5M2Fnuz, DType::kFloat16,        DType::kBFloat16,
+                                 DType::kFloat32,        DType::kFloat64,        DType::kIndex};
+static_assert(std::size(kByPriority) == kNumDTypes);
+
+constexpr std::array<int, kNumDTypes> PriorityTable() {
+  std::array<int, kNumDTypes> table = {};
+  for (int i = 0; i < kNumDTypes; ++i) table[static_cast<int>(kByPriority[i])] = i;
+  return table;
+}
+constexpr std::array<int, kNumDTypes> kPriority = PriorityTable();
+
+// Sets of dtypes by priority.
+constexpr uint32_t Bit(DType dtype) { return uint32_t{1} << kPriority[static_cast<int>(dtype)]; }
 
 using DTypeSets = std::array<uint32_t, kNumDTypes>;
 
-// For each dtype the set of those at or above it in the lattice of dtype.h.
+// For each dtype, by priority, the set of those at or above it in the lattice of dtype.h.
 constexpr DTypeSets AtOrAbove() {
   using enum DType;
   constexpr uint32_t kFloat8s =
       Bit(kFloat8E4M3) | Bit(kFloat8E5M2) | Bit(kFloat8E4M3Fnuz) | Bit(kFloat8E5M2Fnuz);
   constexpr uint32_t kHalves = Bit(kFloat16) | Bit(kBFloat16);
   DTypeSets up = {};
-  auto edge = [&](DType from, uint32_t to) { up[static_cast<int>(from)] |= Bit(from) | to; };
+  auto edge = [&](DType from, uint32_t to) {
+    up[kPriority[static_cast<int>(from)]] |= Bit(from) | to;
+  };
   edge(kVoid, 0);
   edge(kIndex, 0);
-  edge(kBool, Bit(kInt8) | Bit(kUint8));
+  edge(kBool, Bit(kWeakInt));
+  edge(kWeakInt, Bit(kInt8) | Bit(kUint8));
   edge(kInt8, Bit(kInt16));
   edge(kInt16, Bit(kInt32));
   edge(kInt32, Bit(kInt64));
-  edge(kInt64, kFloat8s);
+  edge(kInt64, Bit(kWeakFloat));
   edge(kUint8, Bit(kInt16) | Bit(kUint16));
   edge(kUint16, Bit(kInt32) | Bit(kUint32));
   edge(kUint32, Bit(kInt64) | Bit(kUint64));
-  edge(kUint64, kFloat8s);
+  edge(kUint64, Bit(kWeakFloat));
+  edge(kWeakFloat, kFloat8s);
   for (DType d : {kFloat8E4M3, kFloat8E5M2, kFloat8E4M3Fnuz, kFloat8E5M2Fnuz}) edge(d, kHalves);
   edge(kFloat16, Bit(kFloat32));
   edge(kBFloat16, Bit(kFloat32));
   edge(kFloat32, Bit(kFloat64));
   edge(kFloat64, 0);
-  // Every edge leads to a larger number, so one sweep from the top closes the relation.
+  // Every edge leads to a higher priority, so one sweep from the top closes the relation.
   for (int from = kNumDTypes - 1; from >= 0; --from) {
     for (int to = from + 1; to < kNumDTypes; ++to) {
       if (up[from] >> to & 1) up[from] |= up[to];
@@ -141,6 +180,22 @@ constexpr DTypeSets AtOrAbove() {
   return up;
 }
 constexpr DTypeSets kAtOrAbove = AtOrAbove();
+
+// The environment's word on a default, if it is one.
+DType DefaultFrom(const char* variable, bool (*fits)(DType), DType standard) {
+  const char* name = std::getenv(variable);
+  if (name == nullptr) return standard;
+  const std::optional<DType> dtype = DTypeFromName(name);
+  return dtype && fits(*dtype) && !IsWeak(*dtype) ? *dtype : standard;
+}
+std::atomic<DType>& FloatDefault() {
+  static std::atomic<DType> dtype = DefaultFrom("TENSORD_DEFAULT_FLOAT", IsFloat, DType::kFloat32);
+  return dtype;
+}
+std::atomic<DType>& IntDefault() {
+  static std::atomic<DType> dtype = DefaultFrom("TENSORD_DEFAULT_INT", IsInt, DType::kInt32);
+  return dtype;
+}
 
 const Row& RowOf(DType dtype) { return kRows[static_cast<int>(dtype)]; }
 
@@ -175,6 +230,7 @@ bool IsUnsigned(DType dtype) { return RowOf(dtype).kind == Kind::kUnsigned; }
 bool IsSigned(DType dtype) {
   return RowOf(dtype).kind == Kind::kSigned || RowOf(dtype).kind == Kind::kIndex;
 }
+bool IsWeak(DType dtype) { return dtype == DType::kWeakInt || dtype == DType::kWeakFloat; }
 bool IsFloat8(DType dtype) { return IsFloat(dtype) && RowOf(dtype).bits == 8; }
 
 uint64_t FloatFormat::nan_code() const {
@@ -190,24 +246,43 @@ uint64_t FloatFormat::max_code() const {
 
 const FloatFormat& Format(DType dtype) {
   TD_CHECK(IsFloat(dtype), Name(dtype));
+  if (dtype == DType::kWeakFloat) dtype = DType::kFloat64;
   return kFormats[static_cast<int>(dtype) - static_cast<int>(DType::kFloat8E4M3)];
 }
+
+DType DefaultFloat() { return FloatDefault().load(std::memory_order_relaxed); }
+DType DefaultInt() { return IntDefault().load(std::memory_order_relaxed); }
+void SetDefaultFloat(DType dtype) {
+  TD_CHECK(IsFloat(dtype) && !IsWeak(dtype), Name(dtype));
+  FloatDefault().store(dtype, std::memory_order_relaxed);
+}
+void SetDefaultInt(DType dtype) {
+  TD_CHECK(IsInt(dtype) && !IsWeak(dtype), Name(dtype));
+  IntDefault().store(dtype, std::memory_order_relaxed);
+}
+
+DType Strong(DType dtype) {
+  if (dtype == DType::kWeakInt) return DefaultInt();
+  return dtype == DType::kWeakFloat ? DefaultFloat() : dtype;
+}
+
+int Priority(DType dtype) { return kPriority[static_cast<int>(dtype)]; }
 
 DType Promote(DType a, DType b) {
   // Index stands outside of the lattice: among integers it acts as what it is, 64 bits.
   if (a != b && a == DType::kIndex) a = DType::kInt64;
   if (a != b && b == DType::kIndex) b = DType::kInt64;
-  const uint32_t common = kAtOrAbove[static_cast<int>(a)] & kAtOrAbove[static_cast<int>(b)];
-  if (common == 0) return DType::kVoid;
-  // Numbers grow with width, hence the least upper bound is the lowest bit.
-  const DType least = static_cast<DType>(std::countr_zero(common));
-  const bool invented_float = IsFloat(least) && !IsFloat(a) && !IsFloat(b);
-  return invented_float ? DType::kFloat32 : least;
+  const uint32_t common = kAtOrAbove[Priority(a)] & kAtOrAbove[Priority(b)];
+  return common == 0 ? DType::kVoid : kByPriority[std::countr_zero(common)];
 }
 
-DType LeastUpperFloat(DType dtype) { return IsFloat(dtype) ? dtype : DType::kFloat32; }
+DType LeastUpperFloat(DType dtype) {
+  if (IsFloat(dtype)) return dtype;
+  return dtype == DType::kWeakInt ? DType::kWeakFloat : DefaultFloat();
+}
 
 DType SumAccumulator(DType dtype) {
+  dtype = Strong(dtype);
   if (dtype == DType::kIndex || dtype == DType::kVoid) return dtype;
   if (IsFloat(dtype)) return Promote(dtype, DType::kFloat32);
   return Promote(dtype, IsUnsigned(dtype) ? DType::kUint32 : DType::kInt32);

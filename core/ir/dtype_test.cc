@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string_view>
 
 namespace tensord {
 namespace {
@@ -19,33 +20,31 @@ TEST(DTypeTest, NamesReadBack) {
   EXPECT_EQ(DTypeFromName(""), std::nullopt);
 }
 
+// b bool, w weakint; 1 2 4 8 signed and A B C D unsigned integers of so many bytes; f weakfloat;
+// p q r s float8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz), h half, g bfloat16, S float32, L float64.
 TEST(DTypeTest, PromotesToTheLeastUpperBound) {
-  const struct {
-    DType a, b, expected;
-  } kCases[] = {
-      {kBool, kInt8, kInt8},
-      {kBool, kFloat16, kFloat16},
-      {kInt8, kUint8, kInt16},
-      {kInt8, kUint16, kInt32},
-      {kInt32, kUint32, kInt64},
-      {kInt64, kUint32, kInt64},
-      {kUint8, kUint64, kUint64},
-      {kInt64, kUint64, kFloat32},
-      {kInt8, kUint64, kFloat32},
-      {kInt64, kFloat16, kFloat16},
-      {kUint64, kFloat8E5M2, kFloat8E5M2},
-      {kFloat8E4M3, kFloat8E5M2, kFloat16},
-      {kFloat8E4M3Fnuz, kBFloat16, kBFloat16},
-      {kFloat16, kBFloat16, kFloat32},
-      {kFloat32, kFloat64, kFloat64},
-      {kIndex, kInt32, kInt64},
-      {kIndex, kIndex, kIndex},
-      {kVoid, kInt32, kVoid},
+  constexpr DType kAll[] = {kBool,      kWeakInt,    kInt8,           kUint8,      kInt16,
+                            kUint16,    kInt32,      kUint32,         kInt64,      kUint64,
+                            kWeakFloat, kFloat8E4M3, kFloat8E4M3Fnuz, kFloat8E5M2, kFloat8E5M2Fnuz,
+                            kFloat16,   kBFloat16,   kFloat32,        kFloat64};
+  constexpr std::string_view kLetters = "bw1A2B4C8DfpqrshgSL";
+  constexpr std::string_view kTable[] = {
+      "bw1A2B4C8DfpqrshgSL", "ww1A2B4C8DfpqrshgSL", "111224488ffpqrshgSL", "AA2A2B4C8DfpqrshgSL",
+      "222224488ffpqrshgSL", "BB4B4B4C8DfpqrshgSL", "444444488ffpqrshgSL", "CC8C8C8C8DfpqrshgSL",
+      "888888888ffpqrshgSL", "DDfDfDfDfDfpqrshgSL", "fffffffffffpqrshgSL", "pppppppppppphhhhgSL",
+      "qqqqqqqqqqqhqhhhgSL", "rrrrrrrrrrrhhrhhgSL", "ssssssssssshhhshgSL", "hhhhhhhhhhhhhhhhSSL",
+      "gggggggggggggggSgSL", "SSSSSSSSSSSSSSSSSSL", "LLLLLLLLLLLLLLLLLLL",
   };
-  for (const auto& c : kCases) {
-    EXPECT_EQ(Promote(c.a, c.b), c.expected) << Name(c.a) << " " << Name(c.b);
-    EXPECT_EQ(Promote(c.b, c.a), c.expected) << Name(c.b) << " " << Name(c.a);
+  for (size_t a = 0; a < kLetters.size(); ++a) {
+    for (size_t b = 0; b < kLetters.size(); ++b) {
+      EXPECT_EQ(Promote(kAll[a], kAll[b]), kAll[kLetters.find(kTable[a][b])])
+          << kLetters[a] << kLetters[b];
+    }
+    EXPECT_EQ(Priority(kAll[a]), static_cast<int>(a) + 1);
   }
+  EXPECT_EQ(Promote(kIndex, kInt32), kInt64);
+  EXPECT_EQ(Promote(kIndex, kIndex), kIndex);
+  EXPECT_EQ(Promote(kVoid, kInt32), kVoid);
 }
 
 TEST(DTypeTest, PromotionIsCommutativeAndIdempotent) {
@@ -64,6 +63,22 @@ TEST(DTypeTest, AccumulatesSumsInWiderTypes) {
   EXPECT_EQ(SumAccumulator(kFloat64), kFloat64);
   EXPECT_EQ(LeastUpperFloat(kInt64), kFloat32);
   EXPECT_EQ(LeastUpperFloat(kFloat16), kFloat16);
+  EXPECT_EQ(LeastUpperFloat(kWeakInt), kWeakFloat);
+  EXPECT_EQ(SumAccumulator(kWeakInt), kInt32);
+  EXPECT_EQ(SumAccumulator(kWeakFloat), kFloat32);
+}
+
+TEST(DTypeTest, DefaultsAreWhatWeakTypesBecome) {
+  EXPECT_EQ(Strong(kWeakFloat), kFloat32);
+  EXPECT_EQ(Strong(kWeakInt), kInt32);
+  EXPECT_EQ(Strong(kFloat16), kFloat16);
+  SetDefaultFloat(kFloat16);
+  SetDefaultInt(kInt64);
+  EXPECT_EQ(Strong(kWeakFloat), kFloat16);
+  EXPECT_EQ(Strong(kWeakInt), kInt64);
+  EXPECT_EQ(LeastUpperFloat(kInt8), kFloat16);
+  SetDefaultFloat(kFloat32);
+  SetDefaultInt(kInt32);
 }
 
 TEST(DTypeTest, KnowsLosslessCasts) {

@@ -11,6 +11,8 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+bool IsDouble(DType dtype) { return dtype == DType::kFloat64 || dtype == DType::kWeakFloat; }
+
 uint64_t U(int64_t x) { return static_cast<uint64_t>(x); }
 int64_t S(uint64_t x) { return static_cast<int64_t>(x); }
 
@@ -116,7 +118,7 @@ std::optional<Scalar> EvalFloat(Op op, DType dtype, double a, double b) {
   // In float32 where the dtype is narrower: what overflows there is infinite, also in a dtype that
   // would saturate.
   auto function = [&](double value) {
-    return result(dtype == DType::kFloat64 ? value : static_cast<float>(value));
+    return result(IsDouble(dtype) ? value : static_cast<float>(value));
   };
   switch (op) {
     case Op::kNeg:
@@ -157,7 +159,7 @@ double StickySum(double value, double error) {
 }
 
 double FusedMultiplyAdd(DType dtype, double a, double b, double c) {
-  if (dtype == DType::kFloat64) return std::fma(a, b, c);
+  if (IsDouble(dtype)) return std::fma(a, b, c);
   const double product = a * b;  // exact: no other type has more than 24 digits
   const double sum = product + c;
   if (!std::isfinite(sum)) return sum;
@@ -168,7 +170,7 @@ double FusedMultiplyAdd(DType dtype, double a, double b, double c) {
 double IntToFloat(DType from, DType to, int64_t value) {
   const bool is_unsigned = IsUnsigned(from);
   const double nearest = is_unsigned ? static_cast<double>(U(value)) : static_cast<double>(value);
-  if (to == DType::kFloat64 || std::abs(nearest) < 0x1p53) return nearest;
+  if (IsDouble(to) || std::abs(nearest) < 0x1p53) return nearest;
   // At most 64 digits: the two halves are exact, and so is their error-free sum.
   const double high = is_unsigned ? std::ldexp(static_cast<double>(U(value) >> 32), 32)
                                   : std::ldexp(static_cast<double>(value >> 32), 32);
@@ -293,16 +295,28 @@ Scalar ReduceIdentity(ReduceKind kind, DType dtype) {
   return Scalar::Float(dtype, is_max ? -top : top);
 }
 
+Scalar ScanIdentity(ScanKind kind, DType dtype) {
+  const bool logs = kind == ScanKind::kLogAdd;
+  return ReduceIdentity(logs ? ReduceKind::kMax : static_cast<ReduceKind>(kind), dtype);
+}
+
+Scalar ScanStep(ScanKind kind, const Scalar& total, const Scalar& value) {
+  const auto make = [&](Op op, std::initializer_list<Scalar> src) {
+    const DType dtype = op == Op::kCmpEq ? DType::kBool : value.dtype;
+    return *EvalOp(op, dtype, {src.begin(), src.size()});
+  };
+  if (kind != ScanKind::kLogAdd) {
+    return make(CombineOp(static_cast<ReduceKind>(kind)), {total, value});
+  }
+  return LogAdd(total, value, make,
+                [&](double number) { return Scalar::Float(value.dtype, number); });
+}
+
 double RoundTo(DType dtype, double value) {
   if (std::isnan(value)) return kNaN;
-  switch (dtype) {
-    case DType::kFloat64:
-      return value;
-    case DType::kFloat32:
-      return static_cast<float>(value);
-    default:
-      return DecodeFloat(dtype, EncodeFloat(dtype, value));
-  }
+  if (IsDouble(dtype)) return value;
+  if (dtype == DType::kFloat32) return static_cast<float>(value);
+  return DecodeFloat(dtype, EncodeFloat(dtype, value));
 }
 
 int64_t WrapTo(DType dtype, int64_t value) {
@@ -315,7 +329,7 @@ int64_t WrapTo(DType dtype, int64_t value) {
 }
 
 uint64_t EncodeFloat(DType dtype, double value) {
-  if (dtype == DType::kFloat64) return std::bit_cast<uint64_t>(value);
+  if (IsDouble(dtype)) return std::bit_cast<uint64_t>(value);
   if (dtype == DType::kFloat32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   const FloatFormat& format = Format(dtype);
   if (std::isnan(value)) return format.nan_code();
@@ -338,7 +352,7 @@ uint64_t EncodeFloat(DType dtype, double value) {
 }
 
 double DecodeFloat(DType dtype, uint64_t bits) {
-  if (dtype == DType::kFloat64) return std::bit_cast<double>(bits);
+  if (IsDouble(dtype)) return std::bit_cast<double>(bits);
   if (dtype == DType::kFloat32) return std::bit_cast<float>(static_cast<uint32_t>(bits));
   const FloatFormat& format = Format(dtype);
   const uint64_t code = bits & (format.sign_bit() - 1);

@@ -17,6 +17,8 @@
 
 namespace tensord {
 
+inline constexpr double kLn2 = 0.6931471805599453;
+
 struct Scalar {
   DType dtype = DType::kVoid;
   int64_t i = 0;  // integers, bool (0 or 1) and index; uint64 as two's complement
@@ -46,6 +48,22 @@ std::optional<Scalar> EvalOp(Op op, DType result, std::span<const Scalar> src);
 
 // The value that leaves every other unchanged when combined with it.
 Scalar ReduceIdentity(ReduceKind kind, DType dtype);
+
+// A running reduction: what it starts from, and what it is after one more value.
+Scalar ScanIdentity(ScanKind kind, DType dtype);
+Scalar ScanStep(ScanKind kind, const Scalar& total, const Scalar& value);
+
+// log(exp(a) + exp(b)) in primitive ops, the one definition for scalars and for nodes:
+// make(op, {operands...}) and number(1.0) give a T.
+template <typename T, typename Make, typename Number>
+T LogAdd(const T& a, const T& b, const Make& make, const Number& number) {
+  const T most = make(Op::kMax, {a, b}), least = make(Op::kMin, {a, b});
+  const T ratio = make(Op::kExp, {make(Op::kSub, {least, most})});
+  const T more = make(Op::kLog, {make(Op::kAdd, {ratio, number(1.0)})});
+  // Equal infinities have no difference.
+  return make(Op::kWhere, {make(Op::kCmpEq, {a, b}), make(Op::kAdd, {most, number(kLn2)}),
+                           make(Op::kAdd, {most, more})});
+}
 
 // Nearest value of a float type, as Scalar::Float.
 double RoundTo(DType dtype, double value);

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/ir/dims.h"
 #include "core/ir/eval.h"
 #include "core/ir/fold.h"
 #include "core/ir/infer.h"
@@ -92,6 +93,7 @@ struct Graph::Storage {
     node.src = Copy(spec.src);
     node.ints = Copy(spec.ints);
     node.shape = Copy(absl::MakeConstSpan(inferred.shape));
+    node.dims = Copy(absl::MakeConstSpan(inferred.dims));
     const absl::Span<const char> text =
         Copy(absl::MakeConstSpan(spec.text.data(), spec.text.size()));
     node.text = {text.data(), text.size()};
@@ -111,7 +113,14 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 absl::StatusOr<const Node*> Graph::TryMake(const NodeSpec& spec) {
   // The identities below assume a well-formed node, so it is checked before they are tried.
   Inferred inferred;
-  TD_RETURN_IF_ERROR(Infer(spec, inferred));
+  TD_RETURN_IF_ERROR(Infer(*this, spec, inferred));
+  if (HasSizes(spec.op) && spec.src.size() > static_cast<size_t>(Info(spec.op).num_src)) {
+    // A size that has become a number stands among the numbers.
+    const SizedOp sized(spec.src.first(Info(spec.op).num_src), AttributeOf(spec),
+                        spec.ints.first(FirstSize(spec.op)));
+    return storage_->Intern(
+        {.op = spec.op, .src = sized.src, .ints = sized.ints, .dtype = spec.dtype}, inferred);
+  }
   if (const Node* folded = Fold(*this, spec, inferred.dtype)) return folded;
   return storage_->Intern(spec, inferred);
 }
@@ -133,7 +142,7 @@ const Node* Graph::Make(Op op, absl::Span<const Node* const> src, absl::Span<con
 
 const Node* Graph::Intern(const NodeSpec& spec) {
   Inferred inferred;
-  const absl::Status status = Infer(spec, inferred);
+  const absl::Status status = Infer(*this, spec, inferred);
   TD_CHECK(status.ok(), Message(status));
   return storage_->Intern(spec, inferred);
 }
@@ -163,8 +172,18 @@ const Node* Graph::Param(int64_t slot, DType dtype, Shape shape) {
   return Make({.op = Op::kParam, .ints = ints, .dtype = dtype});
 }
 
+const Node* Graph::SizedParam(int64_t slot, DType dtype, absl::Span<const Dim> shape) {
+  const SizedOp param({}, shape, {slot});
+  return Make({.op = Op::kParam, .src = param.src, .ints = param.ints, .dtype = dtype});
+}
+
 const Node* Graph::Variable(std::string_view name, int64_t min, int64_t max, DType dtype) {
   return Make({.op = Op::kVariable, .ints = {min, max}, .text = name, .dtype = dtype});
+}
+
+const Node* Graph::Range(int64_t id, Dim size, RangeKind kind) {
+  if (size.node == nullptr) return Range(id, size.size, kind);
+  return Make(Op::kRange, {size.node}, {id, size.size, static_cast<int64_t>(kind)});
 }
 
 const Node* Graph::Range(int64_t id, int64_t size, RangeKind kind) {
@@ -194,12 +213,14 @@ std::vector<const Node*> CopyTo(Graph& to, absl::Span<const Node* const> roots) 
   for (const Node* node : TopologicalOrder(roots)) {
     absl::InlinedVector<const Node*, 4> src;
     for (const Node* old : node->src) src.push_back(copies.at(old));
-    copies[node] = to.Intern({.op = node->op,
-                              .src = src,
-                              .ints = node->ints,
-                              .text = node->text,
-                              .dtype = node->dtype,
-                              .lanes = node->lanes});
+    const NodeSpec spec = {.op = node->op,
+                           .src = src,
+                           .ints = node->ints,
+                           .text = node->text,
+                           .dtype = node->dtype,
+                           .lanes = node->lanes};
+    // The order of terms in a size is that of the graph: else what is equal would not be one node.
+    copies[node] = IsDim(node) ? to.Make(spec) : to.Intern(spec);
   }
   std::vector<const Node*> result;
   for (const Node* root : roots) result.push_back(copies.at(root));

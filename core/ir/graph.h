@@ -65,8 +65,10 @@ class Graph {
   const Node* Bool(bool value) { return Int(DType::kBool, value); }
 
   const Node* Param(int64_t slot, DType dtype, Shape shape);
+  const Node* SizedParam(int64_t slot, DType dtype, absl::Span<const Dim> shape);
   const Node* Variable(std::string_view name, int64_t min, int64_t max, DType dtype);
   const Node* Range(int64_t id, int64_t size, RangeKind kind);
+  const Node* Range(int64_t id, Dim size, RangeKind kind);
   const Node* Cast(const Node* x, DType dtype);
 
   // The same op and attribute over other sources.

@@ -52,6 +52,17 @@ TEST(Graph, RefusesWithTheRule) {
       {Op::kSlide, {x}, {0, 1, 1, 1, 1}, "exceed size 2"},
       {Op::kParam, {}, {0, 1 << 30, 1 << 30}, "overflows", DType::kInt8},
       {Op::kGather, {x, x}, {}, "needs an integer"},
+      {Op::kScan, {x}, {0, 2, 0, 0}, "axis 2 is outside"},
+      {Op::kScan, {x}, {5, 0, 0, 0}, "unknown kind of reduction 5"},
+      {Op::kScan, {x}, {0, 0, 2, 0}, "flag 2 is neither 0 nor 1"},
+      {Op::kScan, {x}, {0, 0, 0}, "3 numbers in the attribute"},
+      {Op::kScan, {i}, {4, 0, 0, 0}, "the operand of logadd is int32"},
+      {Op::kScatter, {x, i, x}, {5, 0}, "unknown kind of reduction 5"},
+      {Op::kScatter, {x, i, x}, {0, -1}, "axis -1 is outside"},
+      {Op::kScatter, {x, x, x}, {0, 0}, "the index is float32"},
+      {Op::kScatter, {x, i, i}, {0, 0}, "values of int32 into float32"},
+      {Op::kScatter, {y, i, x}, {0, 0}, "do not fit [3, 2] with 0 axes"},
+      {Op::kScatter, {y, i, x}, {0, 1}, "do not fit [3, 2] with 1 axes"},
   };
   for (const auto& c : cases) {
     auto made = graph.TryMake({.op = c.op, .src = c.src, .ints = c.ints, .dtype = c.dtype});

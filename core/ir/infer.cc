@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/base/status.h"
+#include "core/ir/dims.h"
 
 namespace tensord {
 namespace {
@@ -14,62 +16,84 @@ constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 // Offsets in a tensor, even in bytes and with some room, stay within 63 bits.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
+constexpr int64_t kMaxLoopLevel = 62;  // loops in loops
 
-std::string Text(Shape shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
-absl::Status CheckDims(Op op, Shape dims) {
+absl::Status CheckSizes(Op op, const Sizes& sizes) {
   absl::int128 count = 1;
-  for (int64_t dim : dims) {
-    if (dim < 0) return InvalidArgument("{}: size {} in {} is negative", Name(op), dim, Text(dims));
-    count *= std::max<int64_t>(dim, 1);
+  for (const Dim& dim : sizes) {
+    if (dim.node != nullptr && dim.node->lo < 0) {
+      return InvalidArgument("{}: size {} in {} may be negative: it is in [{}, {}]", Name(op),
+                             TextOf(dim), TextOf(sizes), dim.node->lo, dim.node->hi);
+    }
+    if (dim.size < 0) {
+      return InvalidArgument("{}: size {} in {} is negative", Name(op), dim.size, TextOf(sizes));
+    }
+    count *= std::max<int64_t>(dim.size, 1);
     if (count > kMaxElements) {
       return InvalidArgument("{}: shape {} overflows: more than 2^48 elements", Name(op),
-                             Text(dims));
+                             TextOf(sizes));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckAxis(Op op, int64_t axis, Shape shape) {
-  if (axis < 0 || axis >= static_cast<int64_t>(shape.size())) {
-    return InvalidArgument("{}: axis {} is outside of shape {}", Name(op), axis, Text(shape));
+absl::Status CheckAxis(Op op, int64_t axis, const Node* source) {
+  if (axis < 0 || axis >= source->rank()) {
+    return InvalidArgument("{}: axis {} is outside of shape {}", Name(op), axis, ShapeText(source));
   }
   return absl::OkStatus();
 }
 
-absl::Status InferMovement(const NodeSpec& spec, std::vector<int64_t>& shape) {
-  const Shape in = spec.src[0]->shape;
+// The sources that are sizes of the op.
+absl::Status CheckSymbolic(const NodeSpec& spec) {
+  for (const Node* size : spec.src.subspan(Info(spec.op).num_src)) {
+    if (!IsDim(size)) {
+      return InvalidArgument("{}: a size is a {} {}, needs an index made of variables",
+                             Name(spec.op), Name(size->dtype), Name(size->op));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferMovement(Graph& graph, const NodeSpec& spec, Sizes& shape) {
+  const Node* source = spec.src[0];
   const absl::Span<const int64_t> ints = spec.ints;
-  shape.assign(in.begin(), in.end());
+  const Sizes in = ShapeOf(source);
+  shape = in;
   switch (spec.op) {
-    case Op::kReshape:
-      TD_RETURN_IF_ERROR(CheckDims(spec.op, ints));
-      if (NumElements(in) != NumElements(ints)) {
-        return InvalidArgument("Reshape: {} has {} elements, {} has {}", Text(in), NumElements(in),
-                               Text(ints), NumElements(ints));
+    case Op::kReshape: {
+      Sizes dims = AttributeOf(spec);
+      TD_RETURN_IF_ERROR(CheckSizes(spec.op, dims));
+      if (!SameCount(graph, in, dims)) {
+        return InvalidArgument("Reshape: {} has {} elements, {} has {}", TextOf(in),
+                               TextOf(TimesAll(graph, in)), TextOf(dims),
+                               TextOf(TimesAll(graph, dims)));
       }
-      shape.assign(ints.begin(), ints.end());
+      shape = std::move(dims);
       return absl::OkStatus();
-    case Op::kExpand:
-      TD_RETURN_IF_ERROR(CheckDims(spec.op, ints));
-      if (ints.size() != in.size()) {
-        return InvalidArgument("Expand: {} and {} differ in rank", Text(in), Text(ints));
+    }
+    case Op::kExpand: {
+      Sizes dims = AttributeOf(spec);
+      TD_RETURN_IF_ERROR(CheckSizes(spec.op, dims));
+      if (dims.size() != in.size()) {
+        return InvalidArgument("Expand: {} and {} differ in rank", TextOf(in), TextOf(dims));
       }
       for (size_t i = 0; i < in.size(); ++i) {
-        if (in[i] != ints[i] && in[i] != 1) {
-          return InvalidArgument("Expand: {} to {}: only axes of size 1 can grow", Text(in),
-                                 Text(ints));
+        if (in[i] != dims[i] && !in[i].IsOne()) {
+          return InvalidArgument("Expand: {} to {}: only axes of size 1 can grow", TextOf(in),
+                                 TextOf(dims));
         }
       }
-      shape.assign(ints.begin(), ints.end());
+      shape = std::move(dims);
       return absl::OkStatus();
+    }
     case Op::kPermute: {
       std::vector<bool> seen(in.size());
       if (ints.size() != in.size()) {
-        return InvalidArgument("Permute: {} axes for shape {}", ints.size(), Text(in));
+        return InvalidArgument("Permute: {} axes for shape {}", ints.size(), TextOf(in));
       }
       for (size_t i = 0; i < ints.size(); ++i) {
-        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], in));
+        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], source));
         if (seen[ints[i]]) return InvalidArgument("Permute: axis {} occurs twice", ints[i]);
         seen[ints[i]] = true;
         shape[i] = in[ints[i]];
@@ -77,30 +101,35 @@ absl::Status InferMovement(const NodeSpec& spec, std::vector<int64_t>& shape) {
       return absl::OkStatus();
     }
     case Op::kPad:
-    case Op::kShrink:
+    case Op::kShrink: {
       if (ints.size() != 2 * in.size()) {
         return InvalidArgument("{}: {} numbers for shape {}, needs two per axis", Name(spec.op),
-                               ints.size(), Text(in));
+                               ints.size(), TextOf(in));
       }
+      const Sizes pairs = AttributeOf(spec);
       for (size_t i = 0; i < in.size(); ++i) {
-        const int64_t a = ints[2 * i], b = ints[2 * i + 1];
+        const Dim a = pairs[2 * i], b = pairs[2 * i + 1];
         if (spec.op == Op::kPad) {
-          if (a < 0 || b < 0 || a > kMaxElements || b > kMaxElements) {
-            return InvalidArgument("Pad: ({}, {}) on axis {} is out of range", a, b, i);
+          if (!AtMost({0}, a) || !AtMost({0}, b) || a.size > kMaxElements ||
+              b.size > kMaxElements) {
+            return InvalidArgument("Pad: ({}, {}) on axis {} is out of range", TextOf(a), TextOf(b),
+                                   i);
           }
-          shape[i] = in[i] + a + b;
+          shape[i] = Plus(graph, Plus(graph, in[i], a), b);
         } else {
-          if (a < 0 || b < a || b > in[i]) {
-            return InvalidArgument("Shrink: [{}, {}) is outside of axis {} of {}", a, b, i,
-                                   Text(in));
+          if (!AtMost({0}, a) || !AtMost(a, b) || !AtMost(b, in[i])) {
+            return InvalidArgument(
+                "Shrink: [{}, {}) is outside of axis {} of {}, or may be for some values",
+                TextOf(a), TextOf(b), i, TextOf(in));
           }
-          shape[i] = b - a;
+          shape[i] = Minus(graph, b, a);
         }
       }
-      return CheckDims(spec.op, shape);
+      return CheckSizes(spec.op, shape);
+    }
     case Op::kFlip:
       for (size_t i = 0; i < ints.size(); ++i) {
-        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], in));
+        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], source));
         if (i > 0 && ints[i] <= ints[i - 1]) {
           return InvalidArgument("Flip: axes [{}] don't ascend", fmt::join(ints, ", "));
         }
@@ -110,56 +139,138 @@ absl::Status InferMovement(const NodeSpec& spec, std::vector<int64_t>& shape) {
     case Op::kUnslide: {
       const int64_t axis = ints[0], along = ints[1], stride = ints[2], dilation = ints[3],
                     size = ints[4];
-      TD_RETURN_IF_ERROR(CheckAxis(spec.op, axis, in));
-      TD_RETURN_IF_ERROR(CheckAxis(spec.op, along, in));
+      TD_RETURN_IF_ERROR(CheckAxis(spec.op, axis, source));
+      TD_RETURN_IF_ERROR(CheckAxis(spec.op, along, source));
       if (axis == along)
         return InvalidArgument("{}: axis and along are both {}", Name(spec.op), axis);
+      if (in[axis].node != nullptr || in[along].node != nullptr) {
+        return InvalidArgument("{}: axes {} and {} of {} need sizes that are numbers",
+                               Name(spec.op), axis, along, TextOf(in));
+      }
       if (stride < 1 || dilation < 1 || size < 0 || stride > kMaxElements ||
           dilation > kMaxElements || size > kMaxElements) {
         return InvalidArgument("{}: stride {}, dilation {}, size {} out of range", Name(spec.op),
                                stride, dilation, size);
       }
-      const int64_t from = spec.op == Op::kSlide ? size : in[axis];
-      const int64_t to = spec.op == Op::kSlide ? in[axis] : size;
+      const int64_t from = spec.op == Op::kSlide ? size : in[axis].size;
+      const int64_t to = spec.op == Op::kSlide ? in[axis].size : size;
       const absl::int128 last =
-          absl::int128(from - 1) * stride + absl::int128(in[along] - 1) * dilation;
-      if (from > 0 && in[along] > 0 && last >= to) {
+          absl::int128(from - 1) * stride + absl::int128(in[along].size - 1) * dilation;
+      if (from > 0 && in[along].size > 0 && last >= to) {
         return InvalidArgument("{}: {} windows of {} taps, stride {}, dilation {}, exceed size {}",
-                               Name(spec.op), from, in[along], stride, dilation, to);
+                               Name(spec.op), from, in[along].size, stride, dilation, to);
       }
-      shape[axis] = size;
-      return CheckDims(spec.op, shape);
+      shape[axis] = {size};
+      return CheckSizes(spec.op, shape);
     }
     default:
       return absl::OkStatus();
   }
 }
 
-absl::Status InferShape(const NodeSpec& spec, std::vector<int64_t>& shape) {
+absl::Status CheckLoop(const NodeSpec& spec) {
+  if (spec.src.size() % 2 == 0) {
+    return InvalidArgument("Loop: {} operands, needs a condition and two for each state",
+                           spec.src.size());
+  }
+  if (spec.ints[0] < 0 || spec.ints[0] > kMaxLoopLevel || spec.ints[1] < 0) {
+    return InvalidArgument("Loop: level {} is outside of [0, {}], or {} iterations are negative",
+                           spec.ints[0], kMaxLoopLevel, spec.ints[1]);
+  }
+  const Node* condition = spec.src[0];
+  if (condition->dtype != DType::kBool || !condition->shape.empty()) {
+    return InvalidArgument("Loop: the condition is {}{}, needs a bool without axes",
+                           Name(condition->dtype), ShapeText(condition));
+  }
+  for (size_t i = 1; i < spec.src.size(); i += 2) {
+    const Node* carry = spec.src[i];
+    const Node* next = spec.src[i + 1];
+    const int64_t number = static_cast<int64_t>(i / 2);
+    if (carry->op != Op::kCarry || carry->ints[0] != spec.ints[0] || carry->ints[1] != number) {
+      return InvalidArgument("Loop: operand {} is no Carry of level {} with number {}", i,
+                             spec.ints[0], number);
+    }
+    if (carry->dtype != next->dtype || ShapeOf(carry) != ShapeOf(next)) {
+      return InvalidArgument("Loop: state {} is {}{} and would become {}{}", number,
+                             Name(carry->dtype), ShapeText(carry), Name(next->dtype), ShapeText(next));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferLoopResult(const NodeSpec& spec, Sizes& shape) {
+  const Node* loop = spec.src[0];
+  const int64_t states = static_cast<int64_t>(loop->src.size()) / 2;
+  if (loop->op != Op::kLoop || spec.ints[0] < 0 || spec.ints[0] >= states) {
+    return InvalidArgument("LoopResult: the operand is a {} without a state {}", Name(loop->op),
+                           spec.ints[0]);
+  }
+  const Node* carry = loop->src[1 + 2 * spec.ints[0]];
+  if (carry->dtype != spec.dtype) {
+    return InvalidArgument("LoopResult: state {} is {}, not {}", spec.ints[0], Name(carry->dtype),
+                           Name(spec.dtype));
+  }
+  shape = ShapeOf(carry);
+  return absl::OkStatus();
+}
+
+absl::Status CheckScatter(const NodeSpec& spec) {
+  const Node *x = spec.src[0], *index = spec.src[1], *values = spec.src[2];
+  TD_RETURN_IF_ERROR(CheckAxis(spec.op, spec.ints[1], x));
+  if (!IsInt(index->dtype)) {
+    return InvalidArgument("Scatter: the index is {}, needs an integer", Name(index->dtype));
+  }
+  if (values->dtype != x->dtype) {
+    return InvalidArgument("Scatter: values of {} into {}", Name(values->dtype), Name(x->dtype));
+  }
+  const size_t before = static_cast<size_t>(spec.ints[1]), after = x->shape.size() - before - 1;
+  bool fits = values->shape.size() >= before + after && index->shape.size() == values->shape.size();
+  for (size_t i = 0; fits && i < values->shape.size(); ++i) {
+    const int64_t from_end = static_cast<int64_t>(values->shape.size() - i);
+    const bool is_rest = from_end <= static_cast<int64_t>(after);
+    const bool repeats = index->shape[i] == 1 && (i < before || is_rest);
+    fits = index->shape[i] == values->shape[i] || repeats;
+    if (i < before) fits = fits && values->shape[i] == x->shape[i];
+    if (is_rest) fits = fits && values->shape[i] == x->shape[x->shape.size() - from_end];
+  }
+  if (!fits) {
+    return InvalidArgument("Scatter: values {} at {} do not fit {} with {} axes before the indexed",
+                           ShapeText(values), ShapeText(index), ShapeText(x), before);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferShape(Graph& graph, const NodeSpec& spec, Sizes& shape) {
   const absl::Span<const int64_t> ints = spec.ints;
+  if (HasSizes(spec.op)) TD_RETURN_IF_ERROR(CheckSymbolic(spec));
   switch (spec.op) {
     case Op::kParam:
-      TD_RETURN_IF_ERROR(CheckDims(spec.op, ints.subspan(1)));
-      shape.assign(ints.begin() + 1, ints.end());
-      return absl::OkStatus();
+      shape = AttributeOf(spec);
+      return CheckSizes(spec.op, shape);
     case Op::kIota:
       if (ints.size() != 1) return InvalidArgument("Iota: needs one size, has {}", ints.size());
-      TD_RETURN_IF_ERROR(CheckDims(spec.op, ints));
-      shape.assign(ints.begin(), ints.end());
-      return absl::OkStatus();
+      shape = AttributeOf(spec);
+      return CheckSizes(spec.op, shape);
     case Op::kReduce: {
-      const Shape in = spec.src[0]->shape;
-      shape.assign(in.begin(), in.end());
+      shape = ShapeOf(spec.src[0]);
       for (size_t i = 1; i < ints.size(); ++i) {
-        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], in));
+        TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[i], spec.src[0]));
         if (i > 1 && ints[i] <= ints[i - 1]) {
           return InvalidArgument("Reduce: axes [{}] don't ascend",
                                  fmt::join(ints.subspan(1), ", "));
         }
-        shape[ints[i]] = 1;
+        shape[ints[i]] = {1};
       }
       return absl::OkStatus();
     }
+    case Op::kScan:
+      TD_RETURN_IF_ERROR(CheckAxis(spec.op, ints[1], spec.src[0]));
+      shape = ShapeOf(spec.src[0]);
+      return absl::OkStatus();
+    case Op::kScatter:
+      TD_RETURN_IF_ERROR(CheckScatter(spec));
+      shape = ShapeOf(spec.src[0]);
+      return absl::OkStatus();
     case Op::kGather: {
       const Node* x = spec.src[0];
       const Node* index = spec.src[1];
@@ -167,47 +278,61 @@ absl::Status InferShape(const NodeSpec& spec, std::vector<int64_t>& shape) {
       if (!IsInt(index->dtype)) {
         return InvalidArgument("Gather: the index is {}, needs an integer", Name(index->dtype));
       }
-      shape.assign(index->shape.begin(), index->shape.end());
-      shape.insert(shape.end(), x->shape.begin() + 1, x->shape.end());
-      return CheckDims(spec.op, shape);
+      shape = ShapeOf(index);
+      const Sizes rows = ShapeOf(x);
+      shape.insert(shape.end(), rows.begin() + 1, rows.end());
+      return CheckSizes(spec.op, shape);
     }
+    case Op::kLoop:
+      return CheckLoop(spec);
+    case Op::kLoopResult:
+      return InferLoopResult(spec, shape);
+    case Op::kRange:
+      for (const Node* bound : spec.src) {
+        if (bound->dtype != DType::kIndex) return InvalidArgument("Range: the bound is no index");
+      }
+      return absl::OkStatus();
     case Op::kLoad:
     case Op::kStore:
     case Op::kSink:
     case Op::kFold:
+    case Op::kRunning:
+    case Op::kModify:
+    case Op::kEnd:
       return absl::OkStatus();  // without a shape
     default:
       break;
   }
-  if (In(spec.op, MovementOps())) return InferMovement(spec, shape);
-  if (In(spec.op, ElementwiseOps())) {
+  if (In(spec.op, MovementOps())) return InferMovement(graph, spec, shape);
+  if (In(spec.op, ElementwiseOps()) || spec.op == Op::kWithSlope) {
     for (const Node* src : spec.src) {
-      if (src->shape != spec.src[0]->shape) {
-        return InvalidArgument("{}: shapes {} and {} differ", Name(spec.op),
-                               Text(spec.src[0]->shape), Text(src->shape));
+      if (!SameShape(src, spec.src[0])) {
+        return InvalidArgument("{}: shapes {} and {} differ", Name(spec.op), ShapeText(spec.src[0]),
+                               ShapeText(src));
       }
     }
   }
-  if (!spec.src.empty()) shape.assign(spec.src[0]->shape.begin(), spec.src[0]->shape.end());
+  if (!spec.src.empty()) shape = ShapeOf(spec.src[0]);
   return absl::OkStatus();
 }
 
 // Ops that take only some kinds of dtypes: {op set, predicate, what it needs}.
 struct DTypeNeed {
-  uint64_t ops;
+  OpSet ops;
   bool (*holds)(DType);
   const char* need;
 };
 
-uint64_t Bits(std::initializer_list<Op> ops) {
-  uint64_t bits = 0;
+OpSet Bits(std::initializer_list<Op> ops) {
+  OpSet bits;
   for (Op op : ops) bits |= OpBit(op);
   return bits;
 }
 
 absl::Status CheckOperandDTypes(const NodeSpec& spec) {
   static const DTypeNeed kNeeds[] = {
-      {Bits({Op::kExp, Op::kLog, Op::kSin, Op::kSqrt, Op::kTrunc, Op::kDiv}), IsFloat, "a float"},
+      {Bits({Op::kExp, Op::kLog, Op::kSin, Op::kSqrt, Op::kTrunc, Op::kDiv, Op::kWithSlope}),
+       IsFloat, "a float"},
       {Bits({Op::kFloorDiv, Op::kFloorMod, Op::kTruncDiv, Op::kTruncMod, Op::kShl, Op::kShr}),
        [](DType d) { return IsInt(d) || d == DType::kIndex; }, "an integer"},
       {Bits({Op::kAnd, Op::kOr, Op::kXor}), [](DType d) { return IsInt(d) || d == DType::kBool; },
@@ -220,8 +345,13 @@ absl::Status CheckOperandDTypes(const NodeSpec& spec) {
                              Name(spec.src[0]->dtype), need.need);
     }
   }
+  if (In(spec.op, Bits({Op::kScan, Op::kRunning})) && !IsFloat(spec.src[0]->dtype) &&
+      spec.ints[0] == static_cast<int64_t>(ScanKind::kLogAdd)) {
+    return InvalidArgument("{}: the operand of logadd is {}, needs a float", Name(spec.op),
+                           Name(spec.src[0]->dtype));
+  }
   for (const Node* src : spec.src) {
-    if (src->dtype == DType::kVoid && spec.op != Op::kSink) {
+    if (src->dtype == DType::kVoid && spec.op != Op::kSink && spec.op != Op::kLoopResult) {
       return InvalidArgument("{}: operand {} has no value", Name(spec.op), Name(src->op));
     }
   }
@@ -230,7 +360,9 @@ absl::Status CheckOperandDTypes(const NodeSpec& spec) {
 
 absl::Status InferDType(const NodeSpec& spec, DType& dtype) {
   const auto same_from = [&](size_t first) -> absl::Status {
-    for (size_t i = first; i < spec.src.size(); ++i) {
+    const int fixed = Info(spec.op).num_src;  // sizes stand behind the operands
+    const size_t end = fixed == kAnySources ? spec.src.size() : static_cast<size_t>(fixed);
+    for (size_t i = first; i < end; ++i) {
       if (spec.src[i]->dtype != spec.src[first]->dtype) {
         return InvalidArgument("{}: operands are {} and {}, need one dtype", Name(spec.op),
                                Name(spec.src[first]->dtype), Name(spec.src[i]->dtype));
@@ -290,7 +422,13 @@ absl::Status CheckAttribute(const NodeSpec& spec) {
     case AttrKind::kRange:    least = most = 3; break;
     case AttrKind::kVariable: least = most = 2; break;
     case AttrKind::kFold:     least = most = 1; break;
+    case AttrKind::kScan:     least = most = 4; break;
+    case AttrKind::kRunning:  least = most = 2; break;
+    case AttrKind::kScatter:  least = most = 2; break;
+    case AttrKind::kModify:   least = most = 1; break;
     case AttrKind::kSlot:     least = most = 1; break;
+    case AttrKind::kCarry:
+    case AttrKind::kLoop:     least = most = 2; break;
     case AttrKind::kReduce:   least = 1; break;
     case AttrKind::kParam:    least = 1; break;
     case AttrKind::kShape:
@@ -303,9 +441,22 @@ absl::Status CheckAttribute(const NodeSpec& spec) {
                            spec.ints.size(), least);
   }
   const AttrKind kind = Info(spec.op).attr;
-  if ((kind == AttrKind::kReduce || kind == AttrKind::kFold) &&
-      (spec.ints[0] < 0 || spec.ints[0] > static_cast<int64_t>(ReduceKind::kMin))) {
+  std::optional<int64_t> last;  // of an enumeration
+  if (kind == AttrKind::kReduce || kind == AttrKind::kFold) {
+    last = static_cast<int64_t>(ReduceKind::kMin);
+  } else if (kind == AttrKind::kScan || kind == AttrKind::kRunning) {
+    last = static_cast<int64_t>(ScanKind::kLogAdd);
+  } else if (kind == AttrKind::kScatter || kind == AttrKind::kModify) {
+    last = static_cast<int64_t>(ScatterKind::kSet);
+  }
+  if (last && (spec.ints[0] < 0 || spec.ints[0] > *last)) {
     return InvalidArgument("{}: unknown kind of reduction {}", Name(spec.op), spec.ints[0]);
+  }
+  const size_t flags = kind == AttrKind::kScan ? 2 : kind == AttrKind::kRunning ? 1 : 0;
+  for (const int64_t flag : spec.ints.last(flags)) {
+    if (flag != 0 && flag != 1) {
+      return InvalidArgument("{}: flag {} is neither 0 nor 1", Name(spec.op), flag);
+    }
   }
   if (kind == AttrKind::kRange && (spec.ints[1] < 1 || spec.ints[2] < 0 ||
                                    spec.ints[2] > static_cast<int64_t>(RangeKind::kVector))) {
@@ -334,15 +485,30 @@ int64_t NumElements(Shape shape) {
   return count;
 }
 
-absl::Status Infer(const NodeSpec& spec, Inferred& result) {
+absl::Status Infer(Graph& graph, const NodeSpec& spec, Inferred& result) {
   const OpInfo& info = Info(spec.op);
-  if (info.num_src != kAnySources && static_cast<int>(spec.src.size()) != info.num_src) {
-    return InvalidArgument("{}: {} operands, needs {}", info.name, spec.src.size(), info.num_src);
+  if (info.num_src != kAnySources) {
+    int64_t needed = info.num_src;
+    if (HasSizes(spec.op)) {
+      needed += std::count(spec.ints.begin() + std::min(FirstSize(spec.op), spec.ints.size()),
+                           spec.ints.end(), kSymbolic);
+    }
+    const int64_t given = static_cast<int64_t>(spec.src.size());
+    if (given != needed && !(spec.op == Op::kRange && given == 1)) {
+      return InvalidArgument("{}: {} operands, needs {}", info.name, given, needed);
+    }
   }
   TD_RETURN_IF_ERROR(CheckAttribute(spec));
   TD_RETURN_IF_ERROR(CheckOperandDTypes(spec));
   TD_RETURN_IF_ERROR(InferDType(spec, result.dtype));
-  TD_RETURN_IF_ERROR(InferShape(spec, result.shape));
+  Sizes shape;
+  TD_RETURN_IF_ERROR(InferShape(graph, spec, shape));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    result.shape.push_back(shape[i].size);
+    if (shape[i].node == nullptr) continue;
+    result.dims.resize(shape.size());
+    result.dims[i] = shape[i].node;
+  }
   result.lanes = spec.lanes;
   if (spec.lanes == 0) {
     result.lanes = 1;
@@ -420,6 +586,26 @@ void InferInterval(const Node& node, int64_t& lo, int64_t& hi) {
         if (src(0)->dtype != DType::kUint64) narrow(src(0)->lo, src(0)->hi);
       }
       return;
+    case Op::kScan: {
+      const bool starts_at_identity = node.scan_exclusive();
+      const int64_t n = std::max<int64_t>(node.shape[node.scan_axis()], 1);
+      if (node.dtype == DType::kUint64 || node.dtype == DType::kBool) return;
+      if (node.scan_kind() == ScanKind::kAdd) {
+        // At least one element, or none; at most n.
+        const absl::int128 a = src(0)->lo, b = src(0)->hi, least = starts_at_identity ? 0 : 1;
+        narrow(std::min(a * least, a * n), std::max(b * least, b * n));
+      } else if (node.scan_kind() != ScanKind::kMul && !starts_at_identity) {
+        narrow(src(0)->lo, src(0)->hi);
+      }
+      return;
+    }
+    case Op::kScatter:
+      if (node.dtype == DType::kUint64 || node.scatter_kind() == ScatterKind::kAdd ||
+          node.scatter_kind() == ScatterKind::kMul) {
+        return;
+      }
+      narrow(std::min(src(0)->lo, src(2)->lo), std::max(src(0)->hi, src(2)->hi));
+      return;
     case Op::kAdd:
       if (node.dtype == DType::kBool) return;
       narrow(absl::int128(src(0)->lo) + src(1)->lo, absl::int128(src(0)->hi) + src(1)->hi);
@@ -444,10 +630,16 @@ void InferInterval(const Node& node, int64_t& lo, int64_t& hi) {
         const int64_t c = src(1)->Int();
         const auto floor = [&](int64_t x) { return x / c - (x % c != 0 && x < 0 ? 1 : 0); };
         narrow(floor(src(0)->lo), floor(src(0)->hi));
+      } else if (node.dtype == DType::kIndex && src(0)->lo >= 0 && src(1)->lo >= 0) {
+        // By zero it gives 0.
+        narrow(src(1)->lo > 0 ? src(0)->lo / src(1)->hi : 0,
+               src(0)->hi / std::max<int64_t>(src(1)->lo, 1));
       }
       return;
     case Op::kFloorMod:
-      if (src(1)->IsConst() && src(1)->Int() > 0 && node.dtype != DType::kUint64) {
+      if (node.dtype == DType::kIndex && !src(1)->IsConst() && src(1)->lo >= 0) {
+        narrow(0, std::max<int64_t>(src(1)->hi - 1, 0));
+      } else if (src(1)->IsConst() && src(1)->Int() > 0 && node.dtype != DType::kUint64) {
         narrow(0, src(0)->lo >= 0 ? std::min(src(0)->hi, src(1)->Int() - 1) : src(1)->Int() - 1);
       }
       return;

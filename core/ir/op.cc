@@ -19,8 +19,8 @@ constexpr std::array<OpInfo, kNumOps> Table() {
 constexpr std::array<OpInfo, kNumOps> kTable = Table();
 
 // The ops from `first` to `last` in the table's order.
-constexpr uint64_t Between(Op first, Op last) {
-  uint64_t set = 0;
+constexpr OpSet Between(Op first, Op last) {
+  OpSet set;
   for (int i = static_cast<int>(first); i <= static_cast<int>(last); ++i) {
     set |= OpBit(static_cast<Op>(i));
   }
@@ -28,6 +28,8 @@ constexpr uint64_t Between(Op first, Op last) {
 }
 
 constexpr std::string_view kReduceNames[] = {"add", "mul", "max", "min"};
+constexpr std::string_view kScanNames[] = {"add", "mul", "max", "min", "logadd"};
+constexpr std::string_view kScatterNames[] = {"add", "mul", "max", "min", "set"};
 constexpr std::string_view kRangeNames[] = {"loop", "reduce", "grid", "unroll", "vector"};
 
 }  // namespace
@@ -42,13 +44,15 @@ std::optional<Op> OpFromName(std::string_view name) {
 }
 
 std::string_view Name(ReduceKind kind) { return kReduceNames[static_cast<int>(kind)]; }
+std::string_view Name(ScanKind kind) { return kScanNames[static_cast<int>(kind)]; }
+std::string_view Name(ScatterKind kind) { return kScatterNames[static_cast<int>(kind)]; }
 std::string_view Name(RangeKind kind) { return kRangeNames[static_cast<int>(kind)]; }
 
-uint64_t UnaryOps() { return Between(Op::kCast, Op::kTrunc); }
-uint64_t BinaryOps() { return Between(Op::kAdd, Op::kCmpNe); }
-uint64_t ElementwiseOps() { return Between(Op::kCast, Op::kFma); }
-uint64_t MovementOps() { return Between(Op::kReshape, Op::kUnslide); }
-uint64_t CommutativeOps() {
+OpSet UnaryOps() { return Between(Op::kCast, Op::kTrunc); }
+OpSet BinaryOps() { return Between(Op::kAdd, Op::kCmpNe); }
+OpSet ElementwiseOps() { return Between(Op::kCast, Op::kFma); }
+OpSet MovementOps() { return Between(Op::kReshape, Op::kUnslide); }
+OpSet CommutativeOps() {
   return OpBit(Op::kAdd) | OpBit(Op::kMul) | OpBit(Op::kMax) | OpBit(Op::kMin) | OpBit(Op::kAnd) |
          OpBit(Op::kOr) | OpBit(Op::kXor) | OpBit(Op::kCmpEq) | OpBit(Op::kCmpNe);
 }

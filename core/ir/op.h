@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/ir/op_set.h"
+
 namespace tensord {
 
 enum class Op : uint8_t {
@@ -18,9 +20,9 @@ inline constexpr int kNumOps = 0
 #include "core/ir/ops.inc"
 #undef OP
     ;
-static_assert(kNumOps <= 64, "sets of ops are 64-bit masks");
+static_assert(kNumOps <= 128, "OpSet has room for so many");
 
-inline constexpr uint64_t OpBit(Op op) { return uint64_t{1} << static_cast<int>(op); }
+inline constexpr OpSet OpBit(Op op) { return OpSet::Of(static_cast<int>(op)); }
 
 // The three levels of the IR, as bits. A graph is at one of them; each has a spec (rules/spec.h).
 enum Level : uint8_t { kTensorLevel = 1, kKernelLevel = 2, kLinearLevel = 4 };
@@ -37,7 +39,13 @@ enum class AttrKind : uint8_t {
   kVariable,  // text = name, ints = min, max
   kRange,     // ints = id, size, RangeKind
   kFold,      // ints = ReduceKind
+  kScan,      // ints = ScanKind, axis, reverse, exclusive
+  kRunning,   // ints = ScanKind, exclusive
+  kScatter,   // ints = ScatterKind, axis
+  kModify,    // ints = ScatterKind
   kSlot,      // ints = one number
+  kCarry,     // ints = level, number
+  kLoop,      // ints = level, most iterations
 };
 
 enum class DTypeRule : uint8_t {
@@ -51,6 +59,11 @@ enum class DTypeRule : uint8_t {
 };
 
 enum class ReduceKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3 };
+// What a scan adds up with; the first four are those of a reduction. kLogAdd: log(exp(a) + exp(b)).
+enum class ScanKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3, kLogAdd = 4 };
+// How a scattered value meets what is there; the first four are those of a reduction. kSet: the
+// last one stays.
+enum class ScatterKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3, kSet = 4 };
 enum class RangeKind : uint8_t {
   kLoop = 0,    // counts an axis of an output
   kReduce = 1,  // counts a reduced axis
@@ -73,15 +86,17 @@ inline std::string_view Name(Op op) { return Info(op).name; }
 std::optional<Op> OpFromName(std::string_view name);
 
 std::string_view Name(ReduceKind kind);
+std::string_view Name(ScanKind kind);
+std::string_view Name(ScatterKind kind);
 std::string_view Name(RangeKind kind);
 
 // Sets of ops by what they do.
-uint64_t UnaryOps();        // Cast, Bitcast, Neg ... Trunc
-uint64_t BinaryOps();       // Add ... CmpNe
-uint64_t ElementwiseOps();  // unary, binary, Where, Fma
-uint64_t MovementOps();     // Reshape ... Unslide
-uint64_t CommutativeOps();  // Add, Mul, Max, Min, And, Or, Xor, CmpEq, CmpNe
-inline bool In(Op op, uint64_t set) { return (OpBit(op) & set) != 0; }
+OpSet UnaryOps();        // Cast, Bitcast, Neg ... Trunc
+OpSet BinaryOps();       // Add ... CmpNe
+OpSet ElementwiseOps();  // unary, binary, Where, Fma
+OpSet MovementOps();     // Reshape ... Unslide
+OpSet CommutativeOps();  // Add, Mul, Max, Min, And, Or, Xor, CmpEq, CmpNe
+inline bool In(Op op, OpSet set) { return (OpBit(op) & set) != 0; }
 
 // The binary op that combines two partial results of a reduction.
 Op CombineOp(ReduceKind kind);

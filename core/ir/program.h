@@ -28,6 +28,9 @@ struct Program {
   std::vector<const Node*> inputs;     // Param nodes, inputs[i]->slot() == i; unused ones included
   std::vector<const Node*> variables;  // Variable nodes, by name
   std::vector<Output> outputs;
+  // Floats may be simplified as if they were real numbers (numerics.md): x * 0 is 0, x / x is 1,
+  // sums and products with constants are reordered.
+  bool fast_math = false;
 };
 
 // Equal exactly for programs that compute the same thing in the same form, whatever process built

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/status.h"
+#include "core/ir/dims.h"
 #include "core/ir/eval.h"
 #include "core/ir/infer.h"
 
@@ -58,7 +59,11 @@ std::string AttributeText(const Node& node) {
     case AttrKind::kPairs: {
       std::string text;
       for (size_t i = 0; i + 1 < ints.size(); i += 2) {
-        text += fmt::format("{}{}:{}", i == 0 ? " pairs=" : ",", ints[i], ints[i + 1]);
+        const auto number = [&](int64_t value) {
+          return value == kSymbolic ? "?" : fmt::format("{}", value);
+        };
+        text +=
+            fmt::format("{}{}:{}", i == 0 ? " pairs=" : ",", number(ints[i]), number(ints[i + 1]));
       }
       return text;
     }
@@ -73,6 +78,15 @@ std::string AttributeText(const Node& node) {
       return fmt::format(" {}{}", Name(node.reduce_kind()), ListText("axes", node.reduce_axes()));
     case AttrKind::kFold:
       return fmt::format(" {}", Name(node.reduce_kind()));
+    case AttrKind::kScan:
+      return fmt::format(" {} axis={} reverse={} exclusive={}", Name(node.scan_kind()), ints[1],
+                         ints[2], ints[3]);
+    case AttrKind::kRunning:
+      return fmt::format(" {} exclusive={}", Name(node.scan_kind()), ints[1]);
+    case AttrKind::kScatter:
+      return fmt::format(" {} axis={}", Name(node.scatter_kind()), ints[1]);
+    case AttrKind::kModify:
+      return fmt::format(" {}", Name(node.scatter_kind()));
     case AttrKind::kVariable:
       return fmt::format(" {} min={} max={}", Quoted(node.text), ints[0], ints[1]);
     case AttrKind::kRange:
@@ -80,6 +94,10 @@ std::string AttributeText(const Node& node) {
     case AttrKind::kParam:
     case AttrKind::kSlot:
       return fmt::format(" slot={}", ints[0]);
+    case AttrKind::kCarry:
+      return fmt::format(" level={} number={}", ints[0], ints[1]);
+    case AttrKind::kLoop:
+      return fmt::format(" level={} most={}", ints[0], ints[1]);
   }
   return "";
 }
@@ -89,7 +107,11 @@ std::string Line(const Node& node, NumberOf number_of) {
   std::string line = fmt::format("%{} = {}", number_of(&node), Name(node.op));
   if (node.dtype != DType::kVoid) line += fmt::format(" {}", Name(node.dtype));
   if (node.lanes != 1) line += fmt::format("x{}", node.lanes);
-  if (!node.shape.empty()) line += fmt::format(" [{}]", fmt::join(node.shape, ","));
+  if (!node.shape.empty()) {
+    std::string dims;
+    for (const Dim& dim : ShapeOf(&node)) dims += (dims.empty() ? "" : ",") + TextOf(dim);
+    line += " [" + dims + "]";
+  }
   for (const Node* src : node.src) line += fmt::format(" %{}", number_of(src));
   return line + AttributeText(node);
 }
@@ -126,6 +148,18 @@ class Cursor {
     while (at_ < line_.size() && (absl::ascii_isalnum(line_[at_]) || line_[at_] == '_')) ++at_;
     return line_.substr(begin, at_ - begin);
   }
+  // What comes next up to a comma or closing bracket of the list that it stands in.
+  std::string_view Expression() {
+    const size_t begin = at_;
+    for (int depth = 0; at_ < line_.size(); ++at_) {
+      const char c = line_[at_];
+      if (depth == 0 && (c == ',' || c == ']')) break;
+      depth += (c == '(') - (c == ')');
+    }
+    std::string_view text = line_.substr(begin, at_ - begin);
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    return text;
+  }
   // Whether the next word is followed by '=': the name of a field.
   bool AtField() const {
     Cursor ahead = *this;
@@ -158,7 +192,8 @@ class Cursor {
 struct Fields {
   DType dtype = DType::kVoid;
   uint16_t lanes = 1;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;      // kSymbolic where the size is an expression
+  std::vector<std::string> sizes;  // as written
   absl::InlinedVector<const Node*, 4> src;
 };
 
@@ -242,18 +277,21 @@ class Parser {
                            .dtype = fields.dtype,
                            .lanes = declares_lanes ? fields.lanes : uint16_t{0}};
     Inferred inferred;
-    if (absl::Status status = Infer(spec, inferred); !status.ok()) {
+    if (absl::Status status = Infer(graph_, spec, inferred); !status.ok()) {
       return start.Error("{}", Message(status));
     }
     if (fields.dtype != inferred.dtype || fields.lanes != inferred.lanes) {
       return start.Error("{}: written as {}x{}, but it is {}x{}", name, Name(fields.dtype),
                          fields.lanes, Name(inferred.dtype), inferred.lanes);
     }
-    if (fields.shape != inferred.shape) {
+    const Node* node = graph_.Intern(spec);
+    std::vector<std::string> sizes;
+    for (const Dim& dim : ShapeOf(node)) sizes.push_back(TextOf(dim));
+    if (fields.sizes != sizes) {
       return start.Error("{}: written with shape [{}], but it is [{}]", name,
-                         fmt::join(fields.shape, ","), fmt::join(inferred.shape, ","));
+                         fmt::join(fields.sizes, ","), fmt::join(sizes, ","));
     }
-    return graph_.Intern(spec);
+    return node;
   }
 
   // "float32" or "float32x16"; absent for ops without a value.
@@ -284,10 +322,18 @@ class Parser {
     if (cursor.Take(']')) return absl::OkStatus();
     do {
       cursor.SkipSpaces();
-      const std::optional<int64_t> dim = cursor.Number<int64_t>();
-      if (!dim) return cursor.Error("expected a size");
-      fields.shape.push_back(*dim);
+      const Cursor start = cursor;
+      const std::optional<int64_t> number = cursor.Number<int64_t>();
       cursor.SkipSpaces();
+      if (number && std::string_view("+-*/%").find(cursor.Peek()) == std::string_view::npos) {
+        fields.shape.push_back(*number);
+        fields.sizes.push_back(fmt::format("{}", *number));
+        continue;
+      }
+      cursor = start;
+      fields.shape.push_back(kSymbolic);
+      fields.sizes.emplace_back(cursor.Expression());
+      if (fields.sizes.back().empty()) return cursor.Error("expected a size");
     } while (cursor.Take(','));
     if (!cursor.Take(']')) return cursor.Error("expected ',' or ']' in the shape");
     return absl::OkStatus();
@@ -317,6 +363,19 @@ class Parser {
         return ParseList(cursor, "axes", ints);
       case AttrKind::kFold:
         return ParseKind<ReduceKind>(cursor, 4, "kind of reduction", ints);
+      case AttrKind::kScan:
+        TD_RETURN_IF_ERROR(ParseKind<ScanKind>(cursor, 5, "kind of scan", ints));
+        TD_RETURN_IF_ERROR(ParseField(cursor, "axis", ints));
+        TD_RETURN_IF_ERROR(ParseField(cursor, "reverse", ints));
+        return ParseField(cursor, "exclusive", ints);
+      case AttrKind::kRunning:
+        TD_RETURN_IF_ERROR(ParseKind<ScanKind>(cursor, 5, "kind of scan", ints));
+        return ParseField(cursor, "exclusive", ints);
+      case AttrKind::kScatter:
+        TD_RETURN_IF_ERROR(ParseKind<ScatterKind>(cursor, 5, "kind of scatter", ints));
+        return ParseField(cursor, "axis", ints);
+      case AttrKind::kModify:
+        return ParseKind<ScatterKind>(cursor, 5, "kind of scatter", ints);
       case AttrKind::kVariable:
         TD_RETURN_IF_ERROR(ParseQuoted(cursor, text));
         TD_RETURN_IF_ERROR(ParseField(cursor, "min", ints));
@@ -331,6 +390,12 @@ class Parser {
         return absl::OkStatus();
       case AttrKind::kSlot:
         return ParseField(cursor, "slot", ints);
+      case AttrKind::kCarry:
+        TD_RETURN_IF_ERROR(ParseField(cursor, "level", ints));
+        return ParseField(cursor, "number", ints);
+      case AttrKind::kLoop:
+        TD_RETURN_IF_ERROR(ParseField(cursor, "level", ints));
+        return ParseField(cursor, "most", ints);
     }
     return absl::OkStatus();
   }
@@ -389,10 +454,13 @@ class Parser {
     if (!cursor.AtField()) return absl::OkStatus();
     const Cursor start = cursor;
     if (cursor.Word() != "pairs" || !cursor.Take('=')) return start.Error("expected 'pairs='");
+    const auto number = [&] {
+      return cursor.Take('?') ? std::optional(kSymbolic) : cursor.Number<int64_t>();
+    };
     do {
-      const std::optional<int64_t> first = cursor.Number<int64_t>();
+      const std::optional<int64_t> first = number();
       if (!first || !cursor.Take(':')) return cursor.Error("expected a pair such as 1:2");
-      const std::optional<int64_t> second = cursor.Number<int64_t>();
+      const std::optional<int64_t> second = number();
       if (!second) return cursor.Error("expected an integer after ':'");
       ints.push_back(*first);
       ints.push_back(*second);

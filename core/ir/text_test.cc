@@ -39,7 +39,10 @@ constexpr std::string_view kTensorText = R"(%0 = Param float32 [2,3] slot=0
 %28 = Unslide float32 [1,8,3] %27 axis=1 along=2 stride=1 dilation=1 size=8
 %29 = Param float32 [0] slot=2
 %30 = Reduce float32 [0] %29 mul
-%31 = Sink %2 %13 %19 %20 %21 %22 %23 %24 %25 %28 %30
+%56 = Scan float32 [4,1] %13 logadd axis=0 reverse=1 exclusive=0
+%57 = Reshape int32 [4,1] %11
+%58 = Scatter float32 [4,3] %12 %57 %12 set axis=0
+%31 = Sink %2 %13 %19 %20 %21 %22 %23 %24 %25 %28 %30 %56 %58
 %32 = Neg float32 %14
 %33 = Exp float32 %14
 %34 = Log float32 %14
@@ -64,7 +67,14 @@ constexpr std::string_view kTensorText = R"(%0 = Param float32 [2,3] slot=0
 %53 = CmpLt bool %52 %25
 %54 = CmpEq bool %52 %25
 %55 = CmpNe bool %53 %54
-return %31 %43 %55
+%59 = Const int32 0
+%60 = Carry int32 %59 level=0 number=0
+%61 = CmpLt bool %60 %25
+%62 = Add int32 %60 %25
+%63 = Loop %61 %60 %62 level=0 most=12
+%64 = LoopResult int32 %63 slot=0
+%65 = WithSlope float32 %43 %40 %41
+return %31 %55 %56 %58 %64 %65
 )";
 
 constexpr std::string_view kKernelText = R"(%0 = Param float32 [16] slot=0
@@ -78,7 +88,10 @@ constexpr std::string_view kKernelText = R"(%0 = Param float32 [16] slot=0
 %8 = Fold float32 %7 %2 min
 %9 = Param float32 [4] slot=1
 %10 = Store %9 %1 %8
-%11 = Sink %10
+%12 = Range index id=2 size=4 loop
+%13 = Running float32 %8 %12 max exclusive=1
+%14 = Modify %9 %1 %13 %5 %12 add
+%11 = Sink %10 %14
 return %11
 )";
 
@@ -118,7 +131,7 @@ TEST(TextTest, PrintedTextReadsBackUnchanged) {
 }
 
 TEST(TextTest, TheseTextsHoldEveryOp) {
-  uint64_t seen = 0;
+  OpSet seen;
   for (std::string_view text : {kTensorText, kKernelText, kLinearText}) {
     Graph graph;
     const auto roots = Parse(text, graph);

@@ -301,7 +301,7 @@ absl::StatusOr<Value> Renderer::Store(const Node* node) {
 absl::StatusOr<Value> Renderer::Range(const Node* node) {
   const Type type{Scalar::kI64};
   Loop loop{.range = node};
-  if (node->range_size() == 1) {
+  if (node->range_size() == 1 && !node->is_bounded()) {
     loops_.push_back(loop);
     return e_.Int(type, 0);
   }
@@ -309,7 +309,15 @@ absl::StatusOr<Value> Renderer::Range(const Node* node) {
   loop.latch = e_.NewLabel("latch");
   loop.exit = e_.NewLabel("exit");
   const std::string from = e_.block();
-  e_.FallInto(loop.head);
+  if (node->is_bounded()) {
+    // There may be no turn at all.
+    TD_ASSIGN_OR_RETURN(const Value bound, ValueOf(node->src[0]));
+    const Value enters = e_.Compare("icmp sgt", bound, e_.Zero(type));
+    e_.Line("br {}, label %{}, label %{}", enters.Typed(), loop.head, loop.exit);
+    e_.StartBlock(loop.head);
+  } else {
+    e_.FallInto(loop.head);
+  }
   const Value index{fmt::format("%{}.i", loop.head), type};
   e_.Line("{} = phi i64 [ 0, %{} ], [ {}.next, %{} ]", index.text, from, index.text, loop.latch);
   loops_.push_back(std::move(loop));
@@ -326,7 +334,12 @@ absl::StatusOr<Value> Renderer::End(const Node* node) {
   const std::string index = fmt::format("%{}.i", loop.head);
   e_.FallInto(loop.latch);
   e_.Line("{0}.next = add nuw nsw i64 {0}, 1", index);
-  e_.Line("{0}.more = icmp ult i64 {0}.next, {1}", index, loop.range->range_size());
+  std::string end = fmt::format("{}", loop.range->range_size());
+  if (loop.range->is_bounded()) {
+    TD_ASSIGN_OR_RETURN(const Value bound, ValueOf(loop.range->src[0]));
+    end = bound.text;
+  }
+  e_.Line("{0}.more = icmp ult i64 {0}.next, {1}", index, end);
   e_.Line("br i1 {}.more, label %{}, label %{}", index, loop.head, loop.exit);
   e_.StartBlock(loop.exit);
   return Value{};

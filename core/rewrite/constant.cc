@@ -3,6 +3,9 @@
 #include <absl/container/inlined_vector.h>
 
 #include <algorithm>
+#include <vector>
+
+#include "core/ir/dims.h"
 
 namespace tensord {
 
@@ -22,8 +25,17 @@ const Node* MakeConstant(Graph& graph, const Scalar& value, Shape shape) {
   return graph.Make(Op::kExpand, {&reshaped, 1}, shape);
 }
 
+static const Node* MakeSizedConstant(Graph& graph, const Scalar& value,
+                                     absl::Span<const Dim> shape) {
+  const std::vector<int64_t> ones(shape.size(), 1);
+  const Node* reshaped = MakeConstant(graph, value, ones);
+  const SizedOp expand({reshaped}, shape);
+  return graph.Make(Op::kExpand, expand.src, expand.ints);
+}
+
 const Node* MakeConstantLike(Graph& graph, const Scalar& value, const Node* like) {
-  const Node* made = MakeConstant(graph, value, like->shape);
+  const Node* made = like->has_dims() ? MakeSizedConstant(graph, value, ShapeOf(like))
+                                      : MakeConstant(graph, value, like->shape);
   if (like->lanes == 1) return made;
   return graph.Make({.op = Op::kBroadcast, .src = {&made, 1}, .lanes = like->lanes});
 }

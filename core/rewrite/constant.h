@@ -18,7 +18,7 @@ const Node* MakeConstant(Graph& graph, const Scalar& value, Shape shape);
 const Node* MakeConstantLike(Graph& graph, const Scalar& value, const Node* like);
 
 // The ops under which ConstantOf finds constants; a source that is none of them is none.
-inline constexpr uint64_t kConstantOps =
+inline constexpr OpSet kConstantOps =
     OpBit(Op::kConst) | OpBit(Op::kReshape) | OpBit(Op::kExpand) | OpBit(Op::kBroadcast);
 
 }  // namespace tensord

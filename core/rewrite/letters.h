@@ -53,10 +53,14 @@ inline Pattern Where(const Pattern& condition, const Pattern& a, const Pattern& 
   return {Op::kWhere, {condition, a, b}};
 }
 
+inline Pattern WithSlope(const Pattern& value, const Pattern& x, const Pattern& slope) {
+  return {Op::kWithSlope, {value, x, slope}};
+}
+
 // Any op of the set, over these sources.
-inline Pattern OneOf(uint64_t ops, std::initializer_list<Pattern> src) { return {ops, src}; }
+inline Pattern OneOf(OpSet ops, std::initializer_list<Pattern> src) { return {ops, src}; }
 // Any op of the set, whatever its sources.
-inline Pattern OneOf(uint64_t ops) {
+inline Pattern OneOf(OpSet ops) {
   Pattern pattern(ops, {});
   pattern.any_src = true;
   return pattern;

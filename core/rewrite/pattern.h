@@ -42,7 +42,7 @@ struct Pattern {
   Var var = {};
   int64_t int_value = 0;
   double float_value = 0;
-  uint64_t ops = 0;      // as a mask; one alone on a right side
+  OpSet ops;             // as a mask; one alone on a right side
   bool any_src = false;  // whatever the sources are; `src` is empty then
   std::vector<Pattern> src;
   Rewriter call = nullptr;
@@ -52,7 +52,7 @@ struct Pattern {
   Pattern(double value) : kind(Kind::kFloat), float_value(value) {}  // NOLINT: implicit
   Pattern(Op op, std::initializer_list<Pattern> sources)
       : kind(Kind::kOp), ops(OpBit(op)), src(sources) {}
-  Pattern(uint64_t op_set, std::initializer_list<Pattern> sources)
+  Pattern(OpSet op_set, std::initializer_list<Pattern> sources)
       : kind(Kind::kOp), ops(op_set), src(sources) {}
   explicit Pattern(Rewriter fn) : kind(Kind::kCall), call(fn) {}
 

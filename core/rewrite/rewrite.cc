@@ -85,7 +85,7 @@ class Driver {
     const std::string_view rule = rules_.rules()[applied.rule].name;
     last_rules_[firings_ % last_rules_.size()] = rule;
     firings_ += 1;
-    if (applied.node->dtype != old->dtype || applied.node->shape != old->shape ||
+    if (applied.node->dtype != old->dtype || !SameShape(applied.node, old) ||
         applied.node->lanes != old->lanes) {
       return Internal("rule '{}' changes the type of {}: {}x{} [{}] to {}x{} [{}]", rule,
                       Name(old->op), Name(old->dtype), old->lanes, fmt::join(old->shape, ","),

@@ -37,12 +37,12 @@ uint32_t VarsOf(const Pattern& pattern) {
   return vars;
 }
 
-Op OnlyOp(const Pattern& pattern) { return static_cast<Op>(std::countr_zero(pattern.ops)); }
+Op OnlyOp(const Pattern& pattern) { return static_cast<Op>(pattern.ops.First()); }
 
 absl::Status CheckRightSide(const Pattern& to) {
   if (to.kind == Pattern::Kind::kCall) return InvalidArgument("Call must be the whole right side");
   if (to.kind != Pattern::Kind::kOp) return absl::OkStatus();
-  if (!std::has_single_bit(to.ops) || to.any_src) {
+  if (to.ops.size() != 1 || to.any_src) {
     return InvalidArgument("the right side has a set of ops, needs one");
   }
   const OpInfo& info = Info(OnlyOp(to));
@@ -230,17 +230,17 @@ void RuleSet::Build() {
   TD_CHECK(status.ok(), Message(status));
   for (int r = 0; r < static_cast<int>(rules_.size()); ++r) {
     const Pattern& from = rules_[r].from;
-    Row row{.rule = r, .needs = 0, .needs_constant = false};
+    Row row{.rule = r, .needs = {}, .needs_constant = false};
     for (const Pattern& src : from.src) {
-      if (src.kind == Pattern::Kind::kOp && std::has_single_bit(src.ops)) row.needs |= src.ops;
+      if (src.kind == Pattern::Kind::kOp && src.ops.size() == 1) row.needs |= src.ops;
       if (src.IsLiteral()) row.needs_constant = true;
       if (src.kind == Pattern::Kind::kVar && src.var.domain == Domain::kConstant) {
         row.needs_constant = true;
       }
     }
     root_ops_ |= from.ops;
-    for (uint64_t ops = from.ops; ops != 0; ops &= ops - 1) {
-      rows_[std::countr_zero(ops)].push_back(row);
+    for (OpSet ops = from.ops; ops != 0; ops = ops.WithoutFirst()) {
+      rows_[ops.First()].push_back(row);
     }
   }
 }

@@ -78,12 +78,12 @@ class RuleSet {
 
   const std::vector<Rule>& rules() const { return rules_; }
   // The ops that some rule has at its root.
-  uint64_t root_ops() const { return root_ops_; }
+  OpSet root_ops() const { return root_ops_; }
 
  private:
   struct Row {
     int rule;
-    uint64_t needs;       // ops that must be among the sources
+    OpSet needs;          // ops that must be among the sources
     bool needs_constant;  // one of kConstantOps must be
   };
 
@@ -91,7 +91,7 @@ class RuleSet {
 
   std::vector<Rule> rules_;
   std::array<std::vector<Row>, kNumOps> rows_;
-  uint64_t root_ops_ = 0;
+  OpSet root_ops_;
 };
 
 }  // namespace tensord

@@ -75,6 +75,10 @@ const Node* ReduceNothing(const Match& match) {
 const Node* ReduceConstant(const Match& match) {
   const Node* root = match.root();
   const int64_t elements = NumElements(root->src[0]->shape);
+  // A reduced axis that varies may have no elements, or fewer than in memory.
+  for (const int64_t axis : root->reduce_axes()) {
+    if (root->src[0]->dim(axis).node != nullptr) return nullptr;
+  }
   if (elements == 0) return nullptr;
   const Scalar value = match.Value(c0);
   const int64_t count = elements / NumElements(root->shape);
@@ -103,13 +107,13 @@ const Node* SwapSources(const Match& match) {
   return match.graph().Make(match.root()->op, {match[x], match[c0]});
 }
 
-constexpr uint64_t kMoving = OpBit(Op::kReshape) | OpBit(Op::kExpand) | OpBit(Op::kPermute) |
+constexpr OpSet kMoving = OpBit(Op::kReshape) | OpBit(Op::kExpand) | OpBit(Op::kPermute) |
                              OpBit(Op::kShrink) | OpBit(Op::kFlip) | OpBit(Op::kSlide);
-constexpr uint64_t kFilling = OpBit(Op::kPad) | OpBit(Op::kUnslide);
-constexpr uint64_t kCompare = OpBit(Op::kCmpLt) | OpBit(Op::kCmpEq) | OpBit(Op::kCmpNe);
+constexpr OpSet kFilling = OpBit(Op::kPad) | OpBit(Op::kUnslide);
+constexpr OpSet kCompare = OpBit(Op::kCmpLt) | OpBit(Op::kCmpEq) | OpBit(Op::kCmpNe);
 
 // Tensor ops that a constant can stand for.
-uint64_t Computing() {
+OpSet Computing() {
   return ElementwiseOps() | MovementOps() | OpBit(Op::kIota) | OpBit(Op::kReduce) |
          OpBit(Op::kGather);
 }

@@ -16,7 +16,7 @@ const Node* Make(const Match& match, Op op, const Node* src, absl::Span<const in
   return match.graph().Make(op, {&src, 1}, ints);
 }
 
-bool KeepsShape(const Match& match) { return match.root()->shape == match[x]->shape; }
+bool KeepsShape(const Match& match) { return SameShape(match.root(), match[x]); }
 
 // The same op, straight from the inner source to the outer shape.
 const Node* OuterShape(const Match& match) {
@@ -34,6 +34,7 @@ const Node* MergePermutes(const Match& match) {
 
 // Axes of size 1 may go anywhere: if the others keep their order, the elements do.
 const Node* PermuteToReshape(const Match& match) {
+  if (match[x]->has_dims()) return nullptr;
   int64_t last = -1;
   for (const int64_t axis : match.root()->ints) {
     if (match[x]->shape[axis] == 1) continue;
@@ -80,7 +81,7 @@ const Node* ShrinkOfPad(const Match& match) {
 const Node* FlipLess(const Match& match) {
   Ints axes;
   for (const int64_t axis : match.root()->ints) {
-    if (match[x]->shape[axis] != 1) axes.push_back(axis);
+    if (!match[x]->dim(axis).IsOne()) axes.push_back(axis);
   }
   return axes.empty() ? match[x] : Make(match, Op::kFlip, match[x], axes);
 }
@@ -95,7 +96,7 @@ const Node* MergeFlips(const Match& match) {
 // With one tap and stride 1 a slide only cuts the axis, and its adjoint pads it.
 const Node* SlideToShrink(const Match& match) {
   const absl::Span<const int64_t> ints = match.root()->ints;
-  if (match[x]->shape[ints[1]] != 1 || ints[2] != 1) return nullptr;
+  if (match[x]->shape[ints[1]] != 1 || ints[2] != 1 || match[x]->has_dims()) return nullptr;
   Ints pairs;
   for (const int64_t dim : match[x]->shape) pairs.insert(pairs.end(), {0, dim});
   pairs[2 * ints[0] + 1] = ints[4];
@@ -154,6 +155,7 @@ const RuleSet& LowerTensorRules() {
   static const RuleSet& rules = *new RuleSet{
       // clang-format off
       {"detach",                 Detach(x),                   x},
+      {"with-slope",             WithSlope(x, y, z),          x},
       {"contiguous-contiguous",  Contiguous(Contiguous(x)),   Contiguous(x)},
       // clang-format on
   };

@@ -13,11 +13,12 @@ namespace {
 
 using enum DType;
 
-constexpr DType kDTypes[] = {
-    kBool,   kInt8,    kUint8,    kInt16,   kUint16,  kInt32,      kUint32,     kInt64,
-    kUint64, kFloat16, kBFloat16, kFloat32, kFloat64, kFloat8E4M3, kFloat8E5M2, kFloat8E4M3Fnuz};
+constexpr DType kAllDTypes[] = {kBool,           kInt8,          kUint8,   kInt16,      kUint16,
+                                kInt32,          kUint32,        kInt64,   kUint64,     kFloat16,
+                                kBFloat16,       kFloat32,       kFloat64, kFloat8E4M3, kFloat8E5M2,
+                                kFloat8E4M3Fnuz, kFloat8E5M2Fnuz};
 
-constexpr uint64_t kCompares = OpBit(Op::kCmpLt) | OpBit(Op::kCmpEq) | OpBit(Op::kCmpNe);
+constexpr OpSet kCompares = OpBit(Op::kCmpLt) | OpBit(Op::kCmpEq) | OpBit(Op::kCmpNe);
 
 bool Fits(Domain domain, DType dtype) {
   switch (domain) {
@@ -52,10 +53,18 @@ bool CanBe(const Pattern& pattern, DType dtype) {
 
 }  // namespace
 
+RandomGraph::RandomGraph(Graph& graph, uint32_t seed, Limits limits)
+    : graph_(graph),
+      random_(seed),
+      limits_(std::move(limits)),
+      dtypes_(limits_.dtypes.empty()
+                  ? std::vector<DType>(std::begin(kAllDTypes), std::end(kAllDTypes))
+                  : limits_.dtypes) {}
+
 const Node* RandomGraph::Instance(const Pattern& pattern) {
   bound_.assign(kMaxVars, nullptr);
   std::vector<DType> dtypes;
-  for (DType dtype : kDTypes) {
+  for (DType dtype : dtypes_) {
     if (CanBe(pattern, dtype)) dtypes.push_back(dtype);
   }
   return Generate(pattern, Pick(dtypes), AnyShape());
@@ -64,7 +73,7 @@ const Node* RandomGraph::Instance(const Pattern& pattern) {
 const Node* RandomGraph::Any(int size) {
   std::vector<const Node*> pool;
   const Dims shape = AnyShape();
-  for (int i = 0; i < 3; ++i) pool.push_back(Leaf(Pick(kDTypes), shape));
+  for (int i = 0; i < 3; ++i) pool.push_back(Leaf(Pick(dtypes_), shape));
   for (int tries = 0; tries < 20 * size && static_cast<int>(pool.size()) < size + 3; ++tries) {
     const Op op = static_cast<Op>(Below(kNumOps));
     const int arity = Info(op).num_src;
@@ -81,9 +90,10 @@ const Node* RandomGraph::Any(int size) {
       src.push_back(candidate);
     }
     const std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
-    const NodeSpec spec = {.op = op, .src = src, .ints = ints, .dtype = Pick(kDTypes)};
+    const NodeSpec spec = {.op = op, .src = src, .ints = ints, .dtype = Pick(dtypes_)};
     Inferred inferred;
-    if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements) continue;
+    if (!Infer(graph_, spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements)
+      continue;
     pool.push_back(OneIn(2) ? graph_.Make(spec) : graph_.Intern(spec));
   }
   return pool.back();
@@ -91,20 +101,56 @@ const Node* RandomGraph::Any(int size) {
 
 ReferenceInputs RandomGraph::Inputs() {
   ReferenceInputs inputs;
+  for (const Node* leaf : leaves_) AddInput(leaf, inputs);
+  return inputs;
+}
+
+void RandomGraph::AddInput(const Node* leaf, ReferenceInputs& inputs) {
+  if (leaf->op == Op::kVariable) {
+    const auto range = static_cast<uint64_t>(leaf->hi - leaf->lo) + 1;
+    inputs.variables[std::string(leaf->text)] =
+        leaf->lo + static_cast<int64_t>(Below(static_cast<size_t>(range)));
+    return;
+  }
+  std::vector<Scalar>& values = inputs.params[leaf->slot()];
+  for (int64_t e = 0; e < NumElements(leaf->shape); ++e) values.push_back(AnyValue(leaf->dtype));
+}
+
+namespace {
+
+bool IsEnumerated(const Node* leaf) { return leaf->op == Op::kParam && ItemSize(leaf->dtype) == 1; }
+int64_t NumValues(const Node* leaf) { return leaf->dtype == kBool ? 2 : 256; }
+
+}  // namespace
+
+int64_t RandomGraph::NumCombinations() const {
+  int64_t count = 1;
   for (const Node* leaf : leaves_) {
-    if (leaf->op == Op::kVariable) {
-      const auto range = static_cast<uint64_t>(leaf->hi - leaf->lo) + 1;
-      inputs.variables[std::string(leaf->text)] =
-          leaf->lo + static_cast<int64_t>(Below(static_cast<size_t>(range)));
+    if (IsEnumerated(leaf)) count *= NumValues(leaf);
+  }
+  return count;
+}
+
+ReferenceInputs RandomGraph::Combinations(int64_t first) {
+  ReferenceInputs inputs;
+  int64_t combinations = 1;
+  for (const Node* leaf : leaves_) {
+    if (!IsEnumerated(leaf)) {
+      AddInput(leaf, inputs);
       continue;
     }
     std::vector<Scalar>& values = inputs.params[leaf->slot()];
-    for (int64_t e = 0; e < NumElements(leaf->shape); ++e) values.push_back(AnyValue(leaf->dtype));
+    for (int64_t e = 0; e < NumElements(leaf->shape); ++e) {
+      const int64_t number = (first + e) / combinations % NumValues(leaf);
+      values.push_back(Scalar::FromBits(leaf->dtype, static_cast<uint64_t>(number)));
+    }
+    combinations *= NumValues(leaf);
   }
   return inputs;
 }
 
 RandomGraph::Dims RandomGraph::AnyShape() {
+  if (!limits_.shape.empty()) return limits_.shape;
   Dims shape(Below(4));
   for (int64_t& dim : shape) {
     dim = OneIn(20) ? 0 : 1 + static_cast<int64_t>(Below(static_cast<size_t>(limits_.dim)));
@@ -198,6 +244,10 @@ std::vector<int64_t> RandomGraph::AnyAttribute(Op op, Shape shape) {
       std::erase_if(ints, [&](int64_t) { return OneIn(2); });
       ints.insert(ints.begin(), below(4));
       return ints;
+    case AttrKind::kScan:
+      return {below(5), rank > 0 ? below(rank) : 0, below(2), below(2)};
+    case AttrKind::kScatter:
+      return {below(5), rank > 0 ? below(rank) : 0};
     default:
       return {};
   }
@@ -205,7 +255,8 @@ std::vector<int64_t> RandomGraph::AnyAttribute(Op op, Shape shape) {
 
 const Node* RandomGraph::TryIntern(const NodeSpec& spec) {
   Inferred inferred;
-  if (!Infer(spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements) return nullptr;
+  if (!Infer(graph_, spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements)
+    return nullptr;
   return graph_.Intern(spec);
 }
 
@@ -236,19 +287,19 @@ const Node* RandomGraph::GenerateVar(Var var, DType dtype, const Dims& shape) {
 
 const Node* RandomGraph::GenerateOp(const Pattern& pattern, DType dtype, const Dims& shape) {
   std::vector<Op> ops;
-  for (uint64_t rest = pattern.ops; rest != 0; rest &= rest - 1) {
-    ops.push_back(static_cast<Op>(std::countr_zero(rest)));
+  for (OpSet rest = pattern.ops; rest != 0; rest = rest.WithoutFirst()) {
+    ops.push_back(static_cast<Op>(rest.First()));
   }
   const Op op = Pick(ops);
   const bool moves = In(op, MovementOps()) || op == Op::kReduce;
   Dims source_shape = moves ? AnyShape() : shape;
   DType source_dtype = dtype;
-  if (In(op, kCompares) || op == Op::kCast || op == Op::kBitcast) source_dtype = Pick(kDTypes);
+  if (In(op, kCompares) || op == Op::kCast || op == Op::kBitcast) source_dtype = Pick(dtypes_);
   for (int t = 0; t < 50 && !pattern.any_src; ++t) {
     if (In(op, kCompares | OpBit(Op::kCast)) &&
         !std::ranges::all_of(pattern.src,
                              [&](const Pattern& s) { return CanBe(s, source_dtype); })) {
-      source_dtype = Pick(kDTypes);
+      source_dtype = Pick(dtypes_);
     }
   }
   std::vector<const Node*> src;

@@ -15,12 +15,13 @@ class RandomGraph {
  public:
   struct Limits {
     int64_t dim = 3;
-    int64_t elements = 200;  // of one tensor
+    int64_t elements = 200;           // of one tensor
+    std::vector<int64_t> shape = {};  // of all tensors; empty: any
+    std::vector<DType> dtypes = {};   // of all tensors; empty: any
   };
 
   RandomGraph(Graph& graph, uint32_t seed) : RandomGraph(graph, seed, Limits()) {}
-  RandomGraph(Graph& graph, uint32_t seed, Limits limits)
-      : graph_(graph), random_(seed), limits_(limits) {}
+  RandomGraph(Graph& graph, uint32_t seed, Limits limits);
 
   // An instance of a left side; null if the choices made didn't fit together: try again. Nodes are
   // made as the pattern has them, past the smart constructor.
@@ -31,6 +32,11 @@ class RandomGraph {
 
   // Values for all leaves made so far.
   ReferenceInputs Inputs();
+  // All combinations of values of the leaves of 8 bits, one an element: number `first` in front.
+  // Other leaves get values as above.
+  ReferenceInputs Combinations(int64_t first);
+  // How many combinations there are.
+  int64_t NumCombinations() const;
 
  private:
   using Dims = std::vector<int64_t>;
@@ -42,6 +48,7 @@ class RandomGraph {
     return *(std::begin(values) + Below(std::size(values)));
   }
 
+  void AddInput(const Node* leaf, ReferenceInputs& inputs);
   Dims AnyShape();
   Scalar AnyValue(DType dtype);
   // A leaf: a parameter, at times bounded or a variable or a constant.
@@ -56,6 +63,7 @@ class RandomGraph {
   Graph& graph_;
   std::mt19937 random_;
   const Limits limits_;
+  const std::vector<DType> dtypes_;
   int64_t params_ = 0;
   std::vector<const Node*> leaves_;
   std::vector<const Node*> bound_;  // by slot of the letter, while an instance is made

@@ -74,12 +74,31 @@ bool SourceIndex(const Node& node, Index& index) {
 
 class Evaluator {
  public:
-  explicit Evaluator(const ReferenceInputs& inputs) : inputs_(inputs) {}
+  using States = absl::flat_hash_map<const Node*, Values>;  // of the Carries of the loops around
 
+  Evaluator(const ReferenceInputs& inputs, States states)
+      : inputs_(inputs), values_(std::move(states)) {}
+
+  // What depends on the state of a loop is known in the loop only.
   void Visit(const Node& node) {
+    if (values_.contains(&node) || node.op == Op::kCarry) return;
+    if (node.op == Op::kLoop) {
+      if (Known(node.src.subspan(1), 2)) RunLoop(node);
+      return;
+    }
+    if (node.op == Op::kLoopResult) {
+      const auto results = results_.find(node.src[0]);
+      if (results != results_.end()) values_[&node] = results->second[node.slot()];
+      return;
+    }
+    if (!Known(node.src, 1)) return;
     Values values(NumElements(node.shape));
     if (node.op == Op::kReduce) {
       Reduce(node, values);
+    } else if (node.op == Op::kScan) {
+      Scan(node, values);
+    } else if (node.op == Op::kScatter) {
+      Scatter(node, values);
     } else {
       for (size_t e = 0; e < values.size(); ++e) values[e] = Element(node, e);
     }
@@ -89,6 +108,37 @@ class Evaluator {
   const Values& Of(const Node* node) const { return values_.at(node); }
 
  private:
+  // Whether every operand, or the initial value of every Carry among each `step` operands, is.
+  bool Known(absl::Span<const Node* const> operands, size_t step) const {
+    for (size_t i = 0; i < operands.size(); i += step) {
+      if (!values_.contains(step == 1 ? operands[i] : operands[i]->src[0])) return false;
+    }
+    return true;
+  }
+
+  void RunLoop(const Node& loop) {
+    const size_t count = loop.src.size() / 2;
+    std::vector<Values> states;
+    std::vector<const Node*> roots = {loop.src[0]};
+    for (size_t k = 0; k < count; ++k) {
+      states.push_back(Of(loop.src[1 + 2 * k]->src[0]));
+      roots.push_back(loop.src[2 + 2 * k]);
+    }
+    const std::vector<const Node*> order = TopologicalOrder(roots);
+    for (int64_t iteration = 0; iteration < loop.ints[1]; ++iteration) {
+      States bound;
+      for (const auto& [node, values] : values_) {
+        if (node->op == Op::kCarry) bound[node] = values;
+      }
+      for (size_t k = 0; k < count; ++k) bound[loop.src[1 + 2 * k]] = states[k];
+      Evaluator body(inputs_, std::move(bound));
+      for (const Node* node : order) body.Visit(*node);
+      if (body.Of(loop.src[0])[0].i == 0) break;
+      for (size_t k = 0; k < count; ++k) states[k] = body.Of(loop.src[2 + 2 * k]);
+    }
+    results_[&loop] = std::move(states);
+  }
+
   Scalar Element(const Node& node, int64_t e) const {
     switch (node.op) {
       case Op::kConst:
@@ -101,6 +151,7 @@ class Evaluator {
         return Scalar::Int(node.dtype, e);
       case Op::kContiguous:
       case Op::kDetach:
+      case Op::kWithSlope:
         return Of(node.src[0])[e];
       case Op::kGather:
         return Gathered(node, e);
@@ -143,15 +194,56 @@ class Evaluator {
     }
   }
 
+  void Scan(const Node& node, Values& values) const {
+    const Values& from = Of(node.src[0]);
+    const int64_t size = node.shape[node.scan_axis()];
+    for (size_t first = 0; first < from.size(); ++first) {
+      Index index = IndexAt(static_cast<int64_t>(first), node.shape);
+      if (index[node.scan_axis()] != 0) continue;
+      Scalar total = ScanIdentity(node.scan_kind(), node.dtype);
+      for (int64_t step = 0; step < size; ++step) {
+        index[node.scan_axis()] = node.scan_reverse() ? size - 1 - step : step;
+        const int64_t at = Offset(index, node.shape);
+        const Scalar before = total;
+        total = ScanStep(node.scan_kind(), total, from[at]);
+        values[at] = node.scan_exclusive() ? before : total;
+      }
+    }
+  }
+
+  void Scatter(const Node& node, Values& values) const {
+    const Node &x = *node.src[0], &index = *node.src[1], &from = *node.src[2];
+    values = Of(&x);
+    const int64_t axis = node.scatter_axis(), rest = x.rank() - axis - 1;
+    for (size_t e = 0; e < Of(&from).size(); ++e) {
+      const Index at = IndexAt(static_cast<int64_t>(e), from.shape);
+      Index where = at;
+      for (size_t i = 0; i < where.size(); ++i) {
+        if (index.shape[i] == 1) where[i] = 0;
+      }
+      const int64_t row = Of(&index)[Offset(where, index.shape)].i;
+      if (row < 0 || row >= x.shape[axis]) continue;  // beyond 2^63, uint64 is negative here
+      Index target(at.begin(), at.begin() + axis);
+      target.push_back(row);
+      target.insert(target.end(), at.end() - rest, at.end());
+      Scalar& value = values[Offset(target, x.shape)];
+      const Scalar both[] = {value, Of(&from)[e]};
+      const auto kind = static_cast<ReduceKind>(node.scatter_kind());
+      value = node.scatter_kind() == ScatterKind::kSet ? both[1]
+                                                       : *EvalOp(CombineOp(kind), node.dtype, both);
+    }
+  }
+
   const ReferenceInputs& inputs_;
   absl::flat_hash_map<const Node*, Values> values_;
+  absl::flat_hash_map<const Node*, std::vector<Values>> results_;  // of Loops, by state
 };
 
 }  // namespace
 
 std::vector<std::vector<Scalar>> ReferenceEval(absl::Span<const Node* const> roots,
                                                const ReferenceInputs& inputs) {
-  Evaluator evaluator(inputs);
+  Evaluator evaluator(inputs, {});
   for (const Node* node : TopologicalOrder(roots)) evaluator.Visit(*node);
   std::vector<std::vector<Scalar>> result;
   for (const Node* root : roots) result.push_back(evaluator.Of(root));

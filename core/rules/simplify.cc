@@ -18,9 +18,11 @@ absl::StatusOr<std::vector<const Node*>> Simplify(Graph& graph, absl::Span<const
 
 absl::StatusOr<std::vector<const Node*>> SimplifyForSchedule(Graph& graph,
                                                              absl::Span<const Node* const> roots,
+                                                             bool fast_math,
                                                              const RewriteOptions& options) {
-  static const RuleSet& rules = *new RuleSet{&LowerTensorRules(), &SimplifyRules()};
-  return Rewrite(graph, roots, rules, options);
+  static const RuleSet& strict = *new RuleSet{&LowerTensorRules(), &SimplifyRules()};
+  static const RuleSet& fast = *new RuleSet{&strict, &FastMathRules()};
+  return Rewrite(graph, roots, fast_math ? fast : strict, options);
 }
 
 }  // namespace tensord

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/ir/dims.h"
 #include "core/ir/graph.h"
 #include "core/ir/text.h"
 
@@ -16,12 +17,12 @@ namespace {
 // A rule about one node and its direct sources.
 struct SpecRow {
   std::string_view name;
-  uint64_t ops;
+  OpSet ops;
   std::string_view wants;
   bool (*holds)(const Node&);
 };
 
-constexpr uint64_t kAllOps = ~uint64_t{0};
+constexpr OpSet kAllOps = OpSet::All();
 
 bool IsIndex(const Node& node) { return node.dtype == DType::kIndex; }
 bool IsGate(const Node& node) { return node.dtype == DType::kBool; }
@@ -40,6 +41,14 @@ bool StoreOperands(const Node& node) {
   return HasOperandsAndGate(node, 3) && node.src[2]->dtype == node.src[0]->dtype;
 }
 
+bool ModifyOperands(const Node& node) {
+  return node.src.size() >= 4 && node.src[0]->op == Op::kParam && IsIndex(*node.src[1]) &&
+         node.src[2]->dtype == node.src[0]->dtype && IsGate(*node.src[3]) &&
+         std::ranges::all_of(node.src.subspan(4), [](const Node* src) {
+           return src->op == Op::kRange && src->range_kind() == RangeKind::kLoop;
+         });
+}
+
 bool UsesNoParam(const Node& node) {
   return std::ranges::none_of(node.src, [](const Node* src) { return src->op == Op::kParam; });
 }
@@ -50,16 +59,22 @@ bool HasValues(const Node& node) {
 
 const SpecRow kTensorRows[] = {
     {"scalar-elements", kAllOps, "one lane", HasNoLanes},
-    {"no-index", kAllOps, "a dtype that memory can hold, index is for kernels",
-     [](const Node& node) { return !IsIndex(node); }},
-    {"values", kAllOps, "sources with a value", HasValues},
+    {"no-index", kAllOps, "a dtype that memory can hold: an index is a size, made of variables",
+     [](const Node& node) { return !IsIndex(node) || IsDim(&node); }},
+    {"index-use", kAllOps,
+     "no index among the sources but for a size, in Cast and in other indices",
+     [](const Node& node) {
+       return IsIndex(node) || node.op == Op::kCast || HasSizes(node.op) ||
+              std::ranges::none_of(node.src, [](const Node* src) { return IsIndex(*src); });
+     }},
+    {"values", kAllOps & ~OpBit(Op::kLoopResult), "sources with a value", HasValues},
 };
 
 const SpecRow kKernelRows[] = {
     {"one-lane", kAllOps, "one lane, vectors are made at the linear level", HasNoLanes},
     {"buffer", OpBit(Op::kParam), "a buffer: slot and number of elements", IsBuffer},
-    {"param-use", kAllOps & ~(OpBit(Op::kLoad) | OpBit(Op::kStore)),
-     "no Param among the sources: only Load and Store take one", UsesNoParam},
+    {"param-use", kAllOps & ~(OpBit(Op::kLoad) | OpBit(Op::kStore) | OpBit(Op::kModify)),
+     "no Param among the sources: only Load, Store and Modify take one", UsesNoParam},
     {"load-operands", OpBit(Op::kLoad), "Param, index [, bool gate]", LoadOperands},
     {"store-operands", OpBit(Op::kStore), "Param, index, value of its dtype [, bool gate]",
      StoreOperands},
@@ -69,9 +84,18 @@ const SpecRow kKernelRows[] = {
               std::ranges::all_of(node.src.subspan(1),
                                   [](const Node* src) { return src->op == Op::kRange; });
      }},
-    {"sink-operands", OpBit(Op::kSink), "Stores",
+    {"running-operands", OpBit(Op::kRunning), "a value and a Range of kind loop",
      [](const Node& node) {
-       return std::ranges::all_of(node.src, [](const Node* src) { return src->op == Op::kStore; });
+       return HasValues(node) && node.src[1]->op == Op::kRange &&
+              node.src[1]->range_kind() == RangeKind::kLoop;
+     }},
+    {"modify-operands", OpBit(Op::kModify),
+     "Param, index, value of its dtype, bool gate, Ranges of kind loop", ModifyOperands},
+    {"sink-operands", OpBit(Op::kSink), "Stores and Modifies",
+     [](const Node& node) {
+       return std::ranges::all_of(node.src, [](const Node* src) {
+         return src->op == Op::kStore || src->op == Op::kModify;
+       });
      }},
     {"values", ElementwiseOps(), "sources with a value", HasValues},
 };
@@ -170,6 +194,54 @@ absl::Status VerifyGraph(const Spec& spec, absl::Span<const Node* const> order) 
   return absl::OkStatus();
 }
 
+// Every Carry belongs to a Loop above it, and loops in a loop have smaller levels.
+absl::Status CheckLoopsClose(absl::Span<const Node* const> roots,
+                             absl::Span<const Node* const> order) {
+  struct Seen {
+    std::vector<const Node*> open;  // Carries without a Loop so far, by id
+    int64_t level = -1;             // of the loops in it
+  };
+  absl::flat_hash_map<const Node*, Seen> seen;  // of nodes with loops or Carries below them
+  const auto include = [&](const Node* from, Seen& to) {
+    const auto found = seen.find(from);
+    if (found == seen.end()) return;
+    std::vector<const Node*> both;
+    std::ranges::set_union(to.open, found->second.open, std::back_inserter(both),
+                           [](const Node* a, const Node* b) { return a->id < b->id; });
+    to.open = std::move(both);
+    to.level = std::max(to.level, found->second.level);
+  };
+  for (const Node* node : order) {
+    if ((node->below_ops & OpBit(Op::kCarry)) == 0) continue;
+    Seen mine;
+    if (node->op == Op::kCarry) {
+      mine.open = {node};  // the initial value is computed outside of the loop
+    } else if (node->op == Op::kLoop) {
+      include(node->src[0], mine);
+      for (size_t i = 2; i < node->src.size(); i += 2) include(node->src[i], mine);
+      if (mine.level >= node->ints[0]) {
+        return Broken(kTensorSpec, "loop-levels", *node,
+                      fmt::format("a level above that of the loops in it, {}", mine.level));
+      }
+      for (size_t i = 1; i < node->src.size(); i += 2) {
+        std::erase(mine.open, node->src[i]);
+      }
+      for (size_t i = 1; i < node->src.size(); i += 2) include(node->src[i]->src[0], mine);
+      mine.level = std::max(mine.level, node->ints[0]);
+    } else {
+      for (const Node* src : node->src) include(src, mine);
+    }
+    seen[node] = std::move(mine);
+  }
+  for (const Node* root : roots) {
+    const auto found = seen.find(root);
+    if (found == seen.end() || found->second.open.empty()) continue;
+    return Broken(kTensorSpec, "loops-close", *found->second.open[0],
+                  "a Loop that it is a state of, around all that depends on it");
+  }
+  return absl::OkStatus();
+}
+
 // Reduce ranges that a node depends on and that no Fold below it has closed.
 using OpenRanges = std::vector<int64_t>;
 
@@ -230,8 +302,7 @@ class Scopes {
 
  private:
   // Leaves, which need not be listed.
-  static constexpr uint64_t kUnordered =
-      OpBit(Op::kConst) | OpBit(Op::kParam) | OpBit(Op::kVariable);
+  static constexpr OpSet kUnordered = OpBit(Op::kConst) | OpBit(Op::kParam) | OpBit(Op::kVariable);
 
   struct Loop {
     const Node* range;
@@ -256,7 +327,9 @@ class Scopes {
 }  // namespace
 
 absl::Status VerifyTensor(absl::Span<const Node* const> roots) {
-  return VerifyGraph(kTensorSpec, TopologicalOrder(roots));
+  const std::vector<const Node*> order = TopologicalOrder(roots);
+  TD_RETURN_IF_ERROR(VerifyGraph(kTensorSpec, order));
+  return CheckLoopsClose(roots, order);
 }
 
 absl::Status VerifyKernel(absl::Span<const Node* const> roots) {

@@ -42,7 +42,7 @@ return %1 %2
        ""},
       {"%0 = Range index id=0 size=4 loop\nreturn %0",
        "tensor spec, level: wants ops of this level only: %0 = Range index id=0 size=4 loop"},
-      {"%0 = Const index 3\nreturn %0", "tensor spec, no-index"},
+      {"%0 = Param int32 [] slot=0\n%1 = Cast index %0\nreturn %1", "tensor spec, no-index"},
       {"%0 = Param float32 [2] slot=0\n%1 = Param float32 [3] slot=0\nreturn %0 %1",
        "tensor spec, one-param-per-slot: wants one dtype and shape for the slot: %1 = Param"},
       {"%0 = Variable int32 \"n\" min=0 max=4\n%1 = Variable int32 \"n\" min=0 max=5\nreturn %0 %1",
@@ -109,6 +109,12 @@ return %3
        "store-operands"},
       {"%0 = Const float32 1\n%1 = Fold float32 %0 add\nreturn %1", "fold-operands"},
       {"%0 = Const float32 1\n%1 = Fold float32 %0 %0 add\nreturn %1", "fold-operands"},
+      {"%0 = Const float32 1\n%1 = Range index id=0 size=2 reduce\n"
+       "%2 = Running float32 %0 %1 add exclusive=0\nreturn %2",
+       "running-operands"},
+      {"%0 = Param int32 [4] slot=0\n%1 = Const index 0\n%2 = Const int32 1\n"
+       "%3 = Modify %0 %1 %2 %2 add\nreturn %3",
+       "modify-operands"},
       {"%0 = Const float32 1\n%1 = Sink %0\nreturn %1", "sink-operands"},
       {"%0 = Range index id=0 size=4 loop\n%1 = Range index id=0 size=5 loop\nreturn %0 %1",
        "one-range-per-id"},

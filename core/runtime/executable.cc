@@ -75,9 +75,28 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> CompiledExecutable::Scratch(
   return scratch;
 }
 
+template <typename Address>
+void CompiledExecutable::Record(size_t begin, size_t end, absl::Span<const KernelArgs> args,
+                                Address address, CommandList& list) const {
+  for (size_t i = begin; i < end; ++i) {
+    const Schedule::Step& step = schedule_.steps[i];
+    if (step.kernel == Schedule::Step::kCopy) {
+      list.Copy(address(step.buffers[0]), address(step.buffers[1]),
+                schedule_.buffers[step.buffers[0]].bytes());
+    } else if (step.kernel == Schedule::Step::kLoop) {
+      auto body = std::make_shared<CommandList>();
+      Record(i + 1, i + 1 + step.body, args, address, *body);
+      list.Loop(address(step.buffers[0]), static_cast<uint64_t>(step.most), std::move(body));
+      i += step.body;
+    } else {
+      const LaunchKernel& kernel = kernels_[step.kernel];
+      list.Exec(kernel.loaded.get(), &args[i], kernel.grid);
+    }
+  }
+}
+
 absl::StatusOr<Run> CompiledExecutable::Launch(
-    std::shared_ptr<const Executable> self, DeviceState& shared,
-    absl::Span<const BufferRef> inputs,
+    std::shared_ptr<const Executable> self, DeviceState& shared, absl::Span<const BufferRef> inputs,
     const absl::flat_hash_map<std::string, int64_t>& variables) const {
   TD_RETURN_IF_ERROR(Check(inputs, variables));
   auto state = std::make_shared<RunState>();
@@ -120,7 +139,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
   state->args.resize(schedule_.steps.size());
   for (size_t i = 0; i < schedule_.steps.size(); ++i) {
     const Schedule::Step& step = schedule_.steps[i];
-    if (step.kernel == Schedule::Step::kCopy) continue;
+    if (step.kernel < 0) continue;
     KernelArgs& args = state->args[i];
     args.buffers.reserve(step.buffers.size());
     for (int buffer : step.buffers) args.buffers.push_back(address(buffer));
@@ -133,16 +152,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
     run.done = timeline.Reserve();
     list.Wait(timeline.signal(), run.done - 1);
     list.Timestamp(&state->times.begin);
-    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-      const Schedule::Step& step = schedule_.steps[i];
-      if (step.kernel == Schedule::Step::kCopy) {
-        list.Copy(address(step.buffers[0]), address(step.buffers[1]),
-                  schedule_.buffers[step.buffers[0]].bytes());
-      } else {
-        const LaunchKernel& kernel = kernels_[step.kernel];
-        list.Exec(kernel.loaded.get(), &state->args[i], kernel.grid);
-      }
-    }
+    Record(0, schedule_.steps.size(), state->args, address, list);
     list.Timestamp(&state->times.end);
     list.Signal(timeline.signal(), run.done);
     for (const BufferRef& output : run.outputs) output->ready = run.done;

@@ -98,19 +98,6 @@ class RuntimeImpl : public Runtime {
     return compiled.Launch(executable, *shared_.at(&compiled.device()), inputs, variables);
   }
 
-  absl::StatusOr<uint64_t> SubmitList(Device& device,
-                                      const std::function<void(CommandList&)>& fill) override {
-    CommandList list;
-    absl::MutexLock lock(&shared_.at(&device)->submitting);
-    Timeline& timeline = device.timeline();
-    const uint64_t done = timeline.Reserve();
-    list.Wait(timeline.signal(), done - 1);
-    fill(list);
-    list.Signal(timeline.signal(), done);
-    TD_RETURN_IF_ERROR(device.Submit(std::move(list)));
-    return done;
-  }
-
   CacheStats cache_stats() const override {
     const KernelCache::Stats kernels = kernels_.stats();
     absl::MutexLock lock(&mu_);
@@ -246,6 +233,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(const Progr
   }
 
   for (const Schedule::Step& step : schedule.steps) {
+    if (step.kernel == Schedule::Step::kLoop) continue;
     executable->step_names_.push_back(
         step.kernel == Schedule::Step::kCopy ? "copy" : schedule.kernels[step.kernel]->name);
   }

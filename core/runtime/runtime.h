@@ -16,7 +16,6 @@
 #include <absl/types/span.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,7 +67,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
   virtual const std::string& name() const = 0;
-  virtual int num_kernels() const = 0;
+  virtual int num_kernels() const = 0;  // those in the body of a loop count once
   virtual uint64_t scratch_bytes() const = 0;  // memory for intermediates, per run
   virtual std::vector<std::string> kernel_names() const = 0;
 };
@@ -110,11 +109,6 @@ class Runtime {
   virtual absl::StatusOr<Run> Submit(
       const std::shared_ptr<const Executable>& executable, absl::Span<const BufferRef> inputs,
       const absl::flat_hash_map<std::string, int64_t>& variables) = 0;
-
-  // Enqueues other work (copies) in the order of the device's timeline: `fill` adds the commands.
-  // Returns the timeline value that ends it.
-  virtual absl::StatusOr<uint64_t> SubmitList(Device& device,
-                                              const std::function<void(CommandList&)>& fill) = 0;
 
   virtual CacheStats cache_stats() const = 0;
   virtual absl::Status ClearCache() = 0;  // plans, kernels in memory and on disk

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/check.h"
+#include "core/ir/substitute.h"
 #include "core/schedule/materialize.h"
 
 namespace tensord {
@@ -42,11 +43,13 @@ int64_t Extent(const RangeSet& set) {
 }
 
 // The ranges of an index that is one distinct range or zero per axis and covers the tensor whole.
-std::optional<RangeSet> PlainRanges(const Node* tensor, const Index& index) {
+std::optional<RangeSet> PlainRanges(Lowering& lowering, const Node* tensor, const Index& index) {
   RangeSet ranges;
   for (size_t i = 0; i < index.size(); ++i) {
-    if (index[i]->IsConst() && index[i]->Int() == 0 && tensor->shape[i] == 1) continue;
-    if (index[i]->op != Op::kRange || index[i]->range_size() != tensor->shape[i] ||
+    const Dim dim = tensor->dim(i);
+    if (index[i]->IsConst() && index[i]->Int() == 0 && dim.IsOne()) continue;
+    if (index[i]->op != Op::kRange || index[i]->range_size() != dim.size ||
+        (index[i]->is_bounded() ? index[i]->src[0] : nullptr) != lowering.SizeHere(dim.node) ||
         Contains(ranges, index[i])) {
       return std::nullopt;
     }
@@ -73,8 +76,17 @@ RangeSet FreeRangesOf(const Node* value) {
   return {free.at(value).begin(), free.at(value).end()};
 }
 
-// The loops with every set in `outer` as a prefix; nothing if the sets don't nest.
-std::optional<RangeSet> OrderLoops(const RangeSet& loops, std::vector<RangeSet> outer) {
+// The loops with every set in `outer` as a prefix; nothing if the sets don't nest. The loop of a
+// scan is innermost: what is stored beside it runs over all of the loops or needs none of its
+// steps.
+std::optional<RangeSet> OrderLoops(const RangeSet& loops, std::vector<RangeSet> outer,
+                                   const Lowering::ScanLoop& scan) {
+  if (scan.range != nullptr) {
+    if (!scan.is_legal || !Contains(loops, scan.range)) return std::nullopt;
+    for (const RangeSet& set : outer) {
+      if (Contains(set, scan.range) && set.size() < loops.size()) return std::nullopt;
+    }
+  }
   std::sort(outer.begin(), outer.end(),
             [](const RangeSet& a, const RangeSet& b) { return a.size() < b.size(); });
   RangeSet order;
@@ -87,7 +99,44 @@ std::optional<RangeSet> OrderLoops(const RangeSet& loops, std::vector<RangeSet> 
   for (const Node* range : loops) {
     if (!Contains(order, range)) order.push_back(range);
   }
+  if (const auto inner = std::find(order.begin(), order.end(), scan.range); inner != order.end()) {
+    std::rotate(inner, inner + 1, order.end());
+  }
   return order;
+}
+
+// The loop of a scan in reverse counts down.
+void TurnScanAround(LoweredUnit& unit, const Node* range) {
+  Graph& graph = unit.graph;
+  int64_t id = 0;
+  std::vector<const Node*> roots;
+  for (const LoweredUnit::Output& output : unit.outputs) {
+    roots.push_back(output.value);
+    roots.insert(roots.end(), output.index.begin(), output.index.end());
+  }
+  for (const Access& access : unit.accesses) {
+    roots.push_back(access.load);
+    roots.insert(roots.end(), access.index.begin(), access.index.end());
+  }
+  for (const Node* node : TopologicalOrder(roots)) {
+    if (node->op == Op::kRange) id = std::max(id, node->range_id() + 1);
+  }
+  const Node* step = graph.Range(id, range->range_size(), RangeKind::kLoop);
+  const Node* back = graph.Make(Op::kSub, {graph.Index(range->range_size() - 1), step});
+  const std::vector<const Node*> turned = Substitute(graph, roots, {{range, {back, {step}}}});
+  auto next = turned.begin();
+  const auto take = [&](Index& index) {
+    for (const Node*& part : index) part = *next++;
+  };
+  for (LoweredUnit::Output& output : unit.outputs) {
+    output.value = *next++;
+    take(output.index);
+  }
+  for (Access& access : unit.accesses) {
+    access.load = *next++;
+    take(access.index);
+  }
+  std::replace(unit.loops.begin(), unit.loops.end(), range, step);
 }
 
 class Fuser {
@@ -150,6 +199,7 @@ class Fuser {
     int contractions = 0, depth = 0;
     bool has_output = false;
     for (const Node* tensor : merged.tensors) {
+      if (tensor->op == Op::kScatter) return false;  // has two kernels of its own
       depth += materialized_.depth.at(tensor);
       contractions += materialized_.contracts.contains(tensor);
       has_output |= outputs_.contains(tensor);
@@ -223,10 +273,9 @@ class Fuser {
       for (const Node* need : big_needs(tensor)) {
         // Readers are in the order of the graph; the next few are as good as any.
         const std::vector<const Node*>& all = readers.at(need);
-        const auto self = std::lower_bound(all.begin(), all.end(), position_.at(tensor),
-                                           [&](const Node* reader, int position) {
-                                             return position_.at(reader) < position;
-                                           });
+        const auto self = std::lower_bound(
+            all.begin(), all.end(), position_.at(tensor),
+            [&](const Node* reader, int position) { return position_.at(reader) < position; });
         for (auto other = self + 1; other < std::min(self + 1 + kMaxSiblings, all.end()); ++other) {
           const int a = unit_of_.at(tensor), b = unit_of_.at(*other);
           if (a == b) continue;
@@ -292,14 +341,13 @@ struct Checked {
   absl::flat_hash_map<const Node*, const Site*> site_of;
 };
 
-std::optional<Checked> CheckSites(const Unit& unit, const Lowering& lowering,
-                                  const RangeSet& loops) {
+std::optional<Checked> CheckSites(const Unit& unit, Lowering& lowering, const RangeSet& loops) {
   Checked checked;
   checked.loops = loops;
   for (const Site& site : lowering.sites()) {
     auto [place, is_new] = checked.site_of.emplace(site.tensor, &site);
     if (!is_new || site.gated) return std::nullopt;  // at two places, or not everywhere
-    const std::optional<RangeSet> ranges = PlainRanges(site.tensor, site.index);
+    const std::optional<RangeSet> ranges = PlainRanges(lowering, site.tensor, site.index);
     if (!ranges) return std::nullopt;
     if (IsSubset(*ranges, loops)) {
       checked.outer.push_back(*ranges);
@@ -312,16 +360,18 @@ std::optional<Checked> CheckSites(const Unit& unit, const Lowering& lowering,
   return checked;
 }
 
-// `home`, the index of every element of `shape`, for another shape with the same axes but for those
+// `home`, the index of every element of a tensor, for another one with the same axes but for those
 // of size 1.
-std::optional<Index> SameRanges(Shape other, Shape shape, const Index& home, const Node* zero) {
+std::optional<Index> SameRanges(const Node* other, const Node* tensor, const Index& home,
+                                const Node* zero) {
+  const Sizes shape = ShapeOf(tensor);
   Index index;
   size_t next = 0;
   const auto skip_ones = [&] {
-    while (next < shape.size() && shape[next] == 1) ++next;
+    while (next < shape.size() && shape[next].IsOne()) ++next;
   };
-  for (int64_t dim : other) {
-    if (dim != 1) {
+  for (const Dim& dim : ShapeOf(other)) {
+    if (!dim.IsOne()) {
       skip_ones();
       if (next == shape.size() || shape[next] != dim) return std::nullopt;
       index.push_back(home[next++]);
@@ -337,14 +387,13 @@ std::optional<Index> SameRanges(Shape other, Shape shape, const Index& home, con
 // Lowers the unit's tensors, last first: what an earlier one feeds is reached through its users.
 std::optional<RangeSet> LowerTensors(const Unit& unit, Lowering& lowering) {
   const Node* last = unit.tensors.back();
-  const Index home = lowering.OutputRanges(last->shape);
+  const Index home = lowering.OutputRanges(last);
   absl::flat_hash_set<const Node*> reached;
   size_t seen = 0;
   for (size_t i = unit.tensors.size(); i-- > 0;) {
     const Node* tensor = unit.tensors[i];
     if (reached.contains(tensor)) continue;
-    const std::optional<Index> index =
-        SameRanges(tensor->shape, last->shape, home, lowering.Zero());
+    const std::optional<Index> index = SameRanges(tensor, last, home, lowering.Zero());
     if (!index) return std::nullopt;
     lowering.Value(tensor, *index);
     for (; seen < lowering.sites().size(); ++seen) reached.insert(lowering.sites()[seen].tensor);
@@ -376,15 +425,18 @@ bool Fuser::IsLegal(const Unit& unit) {
   const std::optional<RangeSet> loops = LowerTensors(unit, lowering);
   if (!loops) return false;
   const std::optional<Checked> checked = CheckSites(unit, lowering, *loops);
-  if (!checked || !OrderLoops(*loops, checked->outer)) return false;
+  if (!checked || !OrderLoops(*loops, checked->outer, lowering.scan_loop())) return false;
   const int64_t elements = Extent(*loops);
   for (const Node* tensor : unit.tensors) {
     const auto reduce = materialized_.reduces.find(tensor);
     if (reduce == materialized_.reduces.end()) continue;
-    const RangeSet ranges = *PlainRanges(tensor, checked->site_of.at(tensor)->index);
+    const RangeSet ranges = *PlainRanges(lowering, tensor, checked->site_of.at(tensor)->index);
     const bool at_every_element = ranges.size() == loops->size() && IsSubset(ranges, *loops);
     // A contraction keeps its own loops; others may only add to each of its results.
-    if (materialized_.contracts.contains(tensor) && !at_every_element) return false;
+    if (materialized_.contracts.contains(tensor) &&
+        (!at_every_element || lowering.scan_loop().range != nullptr)) {
+      return false;
+    }
     if (at_every_element || !IsSubset(ranges, *loops) || elements <= kSmallElements) continue;
     const int64_t inner = std::max(elements / Extent(ranges), reduce->second);
     if (inner * ItemSize(tensor->dtype) > kMaxInnerBytes) return false;
@@ -407,13 +459,43 @@ std::unique_ptr<LoweredUnit> LowerUnit(const Unit& unit, const Lowering::Storage
   if (!loops) return nullptr;
   const std::optional<Checked> checked = CheckSites(unit, lowering, *loops);
   if (!checked) return nullptr;
-  const std::optional<RangeSet> order = OrderLoops(*loops, checked->outer);
+  const std::optional<RangeSet> order = OrderLoops(*loops, checked->outer, lowering.scan_loop());
   if (!order) return nullptr;
   result->loops = *order;
   for (const Node* tensor : unit.tensors) {
     const Site& site = *checked->site_of.at(tensor);
     result->outputs.push_back({tensor, site.index, site.value});
   }
+  result->accesses = lowering.accesses();
+  if (lowering.scan_loop().reverse) TurnScanAround(*result, lowering.scan_loop().range);
+  return result;
+}
+
+std::unique_ptr<LoweredUnit> LowerUpdate(const Node* scatter,
+                                         const Lowering::StorageOf& storage_of) {
+  auto result = std::make_unique<LoweredUnit>();
+  Lowering lowering(result->graph, storage_of, [](const Node*) { return false; });
+  const Node *x = scatter->src[0], *index = scatter->src[1], *values = scatter->src[2];
+  const int64_t axis = scatter->scatter_axis();
+  const Index at = lowering.OutputRanges(values);
+  const auto rest = at.end() - (x->rank() - axis - 1);
+  Index where = at;
+  for (size_t i = 0; i < where.size(); ++i) {
+    if (index->shape[i] == 1) where[i] = lowering.Zero();
+  }
+  const Node* row = lowering.Value(index, where);
+  LoweredUnit::Output update{scatter, Index(at.begin(), at.begin() + axis), nullptr};
+  update.index.push_back(result->graph.Cast(row, DType::kIndex));
+  update.index.insert(update.index.end(), rest, at.end());
+  update.gate = lowering.InsideRows(row, x->dim(axis));
+  update.value = lowering.Value(values, at);
+  for (auto part = at.begin() + axis; part != rest; ++part) {
+    if ((*part)->op == Op::kRange) update.ordered.push_back(*part);
+  }
+  for (const Node* part : at) {
+    if (part->op == Op::kRange) result->loops.push_back(part);
+  }
+  result->outputs.push_back(std::move(update));
   result->accesses = lowering.accesses();
   return result;
 }

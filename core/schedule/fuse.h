@@ -41,6 +41,10 @@ struct LoweredUnit {
     const Node* tensor;
     Index index;
     const Node* value;
+    // Only what LowerUpdate makes has these: where the value counts, and the loops of the updates,
+    // which run in order.
+    const Node* gate = nullptr;
+    std::vector<const Node*> ordered = {};
   };
   Graph graph;
   std::vector<Output> outputs;     // one per tensor of the unit
@@ -50,5 +54,10 @@ struct LoweredUnit {
 
 // Null if the tensors can't share a kernel without computing something twice.
 std::unique_ptr<LoweredUnit> LowerUnit(const Unit& unit, const Lowering::StorageOf& storage_of);
+
+// A Scatter is a unit of its own and becomes two kernels: LowerUnit makes the one that stores what
+// it starts from, this the one that takes in the values, update by update.
+std::unique_ptr<LoweredUnit> LowerUpdate(const Node* scatter,
+                                         const Lowering::StorageOf& storage_of);
 
 }  // namespace tensord

@@ -4,7 +4,6 @@
 
 #include "core/base/check.h"
 #include "core/ir/eval.h"
-#include "core/ir/substitute.h"
 
 namespace tensord {
 
@@ -62,22 +61,34 @@ const Node* Offset(Graph& graph, const Index& index, const Layout& layout) {
 Lowering::Lowering(Graph& graph, StorageOf storage_of, IsSite is_site)
     : graph_(graph), storage_of_(std::move(storage_of)), is_site_(std::move(is_site)) {}
 
-const Node* Lowering::Range(int64_t size, RangeKind kind) {
-  return size == 1 ? graph_.Index(0) : graph_.Range(next_range_++, size, kind);
+const Node* Lowering::Range(Dim size, RangeKind kind) {
+  if (size.IsOne()) return graph_.Index(0);
+  return graph_.Range(next_range_++, Dim{size.size, SizeHere(size.node)}, kind);
 }
 
-Index Lowering::OutputRanges(Shape shape) {
+Index Lowering::OutputRanges(const Node* tensor) {
   Index index;
-  for (int64_t dim : shape) index.push_back(Range(dim, RangeKind::kLoop));
+  for (const Dim& dim : ShapeOf(tensor)) index.push_back(Range(dim, RangeKind::kLoop));
   return index;
+}
+
+const Node* Lowering::SizeHere(const Node* size) {
+  if (size == nullptr) return nullptr;
+  auto [place, is_new] = sizes_.emplace(size, nullptr);
+  if (is_new) place->second = CopyTo(graph_, {&size, 1})[0];
+  return place->second;
+}
+
+const Node* Lowering::Number(Dim size) {
+  return size.node == nullptr ? graph_.Index(size.size) : SizeHere(size.node);
 }
 
 const Node* Lowering::And(const Node* a, const Node* b) {
   return a == nullptr ? b : graph_.Make(Op::kAnd, {a, b});
 }
 
-const Node* Lowering::InBounds(const Node* index, int64_t size) {
-  const Node* below = graph_.Make(Op::kCmpLt, {index, graph_.Index(size)});
+const Node* Lowering::InBounds(const Node* index, Dim size) {
+  const Node* below = graph_.Make(Op::kCmpLt, {index, Number(size)});
   const Node* above = graph_.Make(Op::kCmpLt, {graph_.Index(-1), index});
   return graph_.Make(Op::kAnd, {above, below});
 }
@@ -118,10 +129,15 @@ const Node* Lowering::LowerNew(const Node* tensor, const Index& index, const Nod
       return graph_.Cast(index[0], tensor->dtype);
     case Op::kReduce:
       return LowerReduce(tensor, index, gate);
+    case Op::kScan:
+      return LowerScan(tensor, index, gate);
+    case Op::kScatter:  // what it starts from; a kernel of its own does the rest
+      return Lower(tensor->src[0], index, gate);
     case Op::kGather:
       return LowerGather(tensor, index, gate);
     case Op::kContiguous:
     case Op::kDetach:
+    case Op::kWithSlope:
       return Lower(tensor->src[0], index, gate);
     default:
       break;
@@ -148,28 +164,75 @@ const Node* Lowering::Guarded(const Node* source, const Index& index, const Node
   return graph_.Make(Op::kWhere, {inside, value, zero});
 }
 
-// The index into a tensor of shape `to` of the element at `index` in shape `from`. Every part of
-// the index is taken to be inside its axis while the divisions are simplified: where it isn't, the
-// value does not matter.
-Index Lowering::ReshapeIndex(const Index& index, Shape from, Shape to) {
+// The index into a tensor of the shape of `to` of the element at `index` in that of `from`. Axes
+// that vary are kept apart from what has the same size on both sides, so that most indices stay
+// sums.
+Index Lowering::ReshapeIndex(const Index& index, const Node* from, const Node* to) {
   ReplacementMap parts;
-  int64_t stride = 1;
+  Index result(to->shape.size());
+  Sizes source = ShapeOf(from), target = ShapeOf(to);
+  for (Sizes* sizes : {&source, &target}) {
+    for (Dim& dim : *sizes) dim.node = SizeHere(dim.node);
+  }
+  if (!from->has_dims() && !to->has_dims()) {
+    ReshapeAxes(index, source, target, parts, result);
+    return Substitute(graph_, result, parts);
+  }
+  // The runs of axes with equal products, from the last axis.
+  Index reversed;
+  size_t i = source.size(), j = target.size();
+  while (i > 0 || j > 0) {
+    size_t first_i = i, first_j = j;
+    bool found = false;
+    for (size_t taken = 1; !found && taken <= i + j; ++taken) {
+      for (size_t left = std::min(taken, i) + 1; !found && left-- > 0;) {
+        const size_t right = taken - left;
+        if (right > j) continue;
+        first_i = i - left;
+        first_j = j - right;
+        found = SameCount(graph_, absl::MakeConstSpan(source).subspan(first_i, left),
+                          absl::MakeConstSpan(target).subspan(first_j, right));
+      }
+    }
+    TD_CHECK(found, "a reshape changes the number of elements");
+    Index part(j - first_j);
+    ReshapeAxes(absl::MakeConstSpan(index).subspan(first_i, i - first_i),
+                absl::MakeConstSpan(source).subspan(first_i, i - first_i),
+                absl::MakeConstSpan(target).subspan(first_j, j - first_j), parts, part);
+    reversed.insert(reversed.end(), part.rbegin(), part.rend());
+    i = first_i;
+    j = first_j;
+  }
+  result.assign(reversed.rbegin(), reversed.rend());
+  return Substitute(graph_, result, parts);
+}
+
+// Every part of the index is taken to be inside its axis while the divisions are simplified: where
+// it isn't, the value does not matter.
+void Lowering::ReshapeAxes(absl::Span<const Node* const> index, absl::Span<const Dim> from,
+                           absl::Span<const Dim> to, ReplacementMap& parts, Index& result) {
+  const Node* stride = graph_.Index(1);
   const Node* flat = graph_.Index(0);
   for (size_t i = from.size(); i-- > 0;) {
-    if (from[i] > 1) {
-      const Node* part = graph_.Range(-1 - static_cast<int64_t>(i), from[i], RangeKind::kLoop);
+    if (from[i].size > 1) {
+      const Node* part =
+          graph_.Range(-1 - static_cast<int64_t>(parts.size()), from[i].size, RangeKind::kLoop);
       parts[part] = {index[i]};
-      flat = graph_.Make(Op::kAdd, {flat, graph_.Make(Op::kMul, {part, graph_.Index(stride)})});
+      flat = graph_.Make(Op::kAdd, {flat, graph_.Make(Op::kMul, {part, stride})});
     }
-    stride *= from[i];
+    stride = graph_.Make(Op::kMul, {stride, NodeOf(graph_, from[i])});
   }
-  Index result(to.size());
   for (size_t i = to.size(); i-- > 0;) {
-    const Node* dim = graph_.Index(std::max<int64_t>(to[i], 1));
+    // What is left at the first axis is inside of it; and by zero nothing is divided.
+    if (i == 0 && to[0].node != nullptr) {
+      result[0] = flat;
+      break;
+    }
+    const Node* dim =
+        to[i].node != nullptr ? to[i].node : graph_.Index(std::max<int64_t>(to[i].size, 1));
     result[i] = graph_.Make(Op::kFloorMod, {flat, dim});
     flat = graph_.Make(Op::kFloorDiv, {flat, dim});
   }
-  return Substitute(graph_, result, parts);
 }
 
 const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, const Node* gate) {
@@ -181,29 +244,34 @@ const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, cons
   };
   switch (tensor->op) {
     case Op::kReshape:
-      return Lower(source, ReshapeIndex(index, tensor->shape, source->shape), gate);
+      return Lower(source, ReshapeIndex(index, tensor, source), gate);
     case Op::kExpand:
       for (size_t i = 0; i < in.size(); ++i) {
-        if (source->shape[i] == 1) in[i] = graph_.Index(0);
+        if (source->dim(i).IsOne()) in[i] = graph_.Index(0);
       }
       return Lower(source, in, gate);
     case Op::kPermute:
       for (size_t i = 0; i < in.size(); ++i) in[ints[i]] = index[i];
       return Lower(source, in, gate);
-    case Op::kShrink:
-      for (size_t i = 0; i < in.size(); ++i) in[i] = offset(index[i], ints[2 * i]);
+    case Op::kShrink: {
+      const Sizes pairs = AttributeOf(tensor);
+      for (size_t i = 0; i < in.size(); ++i) {
+        in[i] = graph_.Make(Op::kAdd, {index[i], Number(pairs[2 * i])});
+      }
       return Lower(source, in, gate);
+    }
     case Op::kFlip:
       for (int64_t axis : ints) {
-        in[axis] = graph_.Make(Op::kSub, {graph_.Index(tensor->shape[axis] - 1), index[axis]});
+        in[axis] = graph_.Make(Op::kSub, {offset(Number(tensor->dim(axis)), -1), index[axis]});
       }
       return Lower(source, in, gate);
     case Op::kPad: {
       const Node* inside = graph_.Bool(true);
+      const Sizes pairs = AttributeOf(tensor);
       for (size_t i = 0; i < in.size(); ++i) {
-        if (ints[2 * i] == 0 && ints[2 * i + 1] == 0) continue;
-        in[i] = offset(index[i], -ints[2 * i]);
-        inside = graph_.Make(Op::kAnd, {inside, InBounds(in[i], source->shape[i])});
+        if (pairs[2 * i] == Dim{0} && pairs[2 * i + 1] == Dim{0}) continue;
+        in[i] = graph_.Make(Op::kSub, {index[i], Number(pairs[2 * i])});
+        inside = graph_.Make(Op::kAnd, {inside, InBounds(in[i], source->dim(i))});
       }
       return Guarded(source, in, inside, gate);
     }
@@ -220,7 +288,7 @@ const Node* Lowering::LowerMovement(const Node* tensor, const Index& index, cons
           Op::kSub, {index[axis], graph_.Make(Op::kMul, {index[along], graph_.Index(dilation)})});
       const Node* step = graph_.Index(stride);
       in[axis] = graph_.Make(Op::kFloorDiv, {position, step});
-      const Node* inside = InBounds(in[axis], source->shape[axis]);
+      const Node* inside = InBounds(in[axis], source->dim(axis));
       inside = graph_.Make(
           Op::kAnd, {inside, graph_.Make(Op::kCmpEq, {graph_.Make(Op::kFloorMod, {position, step}),
                                                       graph_.Index(0)})});
@@ -242,7 +310,7 @@ const Node* Lowering::LowerReduce(const Node* tensor, const Index& index, const 
                             .ints = {ReduceIdentity(kind, tensor->dtype).attribute()},
                             .dtype = tensor->dtype});
     }
-    in[axis] = Range(source->shape[axis], RangeKind::kReduce);
+    in[axis] = Range(source->dim(axis), RangeKind::kReduce);
     if (!in[axis]->IsConst()) ranges.push_back(in[axis]);
   }
   if (ranges.empty()) return Lower(source, in, gate);
@@ -282,22 +350,56 @@ const Node* Lowering::Fold(ReduceKind kind, const Node* body, std::vector<const 
   return graph_.Make(Op::kFold, src, {static_cast<int64_t>(kind)});
 }
 
+// The loop of the scanned axis is an output's loop, which codegen runs in order. It counts up; for
+// a scan in reverse, LowerUnit turns it around in the end.
+const Node* Lowering::LowerScan(const Node* tensor, const Index& index, const Node* gate) {
+  const ScanKind kind = tensor->scan_kind();
+  const Node* range = index[tensor->scan_axis()];
+  const int64_t size = tensor->shape[tensor->scan_axis()];
+  if (size == 1) {
+    if (!tensor->scan_exclusive()) return Lower(tensor->src[0], index, gate);
+    return graph_.Intern({.op = Op::kConst,
+                          .ints = {ScanIdentity(kind, tensor->dtype).attribute()},
+                          .dtype = tensor->dtype});
+  }
+  // Each of its elements once, in its turn: not inside of a reduction's loop.
+  const bool in_loops = std::all_of(index.begin(), index.end(), [](const Node* part) {
+    return part->IsConst() || (part->op == Op::kRange && part->range_kind() == RangeKind::kLoop);
+  });
+  const bool covers = in_loops && gate == nullptr && range->op == Op::kRange &&
+                      range->range_kind() == RangeKind::kLoop && range->range_size() == size;
+  if (scan_loop_.range == nullptr) scan_loop_ = {range, tensor->scan_reverse()};
+  const bool shares = scan_loop_.range == range && scan_loop_.reverse == tensor->scan_reverse();
+  scan_loop_.is_legal &= covers && shares;
+  const Node* value = Lower(tensor->src[0], index, gate);
+  if (!scan_loop_.is_legal) return value;
+  return graph_.Make(Op::kRunning, {value, range},
+                     {static_cast<int64_t>(kind), tensor->scan_exclusive() ? 1 : 0});
+}
+
+const Node* Lowering::InsideRows(const Node* row, Dim count) {
+  // Compared in the type of the data: arithmetic on indices takes for granted that nothing
+  // overflows, and data may be anything.
+  const Node* inside = graph_.Bool(true);
+  if (!IsUnsigned(row->dtype)) {
+    inside = graph_.Make(Op::kCmpLt, {graph_.Int(row->dtype, -1), row});
+  }
+  if (row->dtype == DType::kUint64 || count.size <= IntMax(row->dtype)) {
+    const Node* size = graph_.Cast(Number(count), row->dtype);
+    inside = graph_.Make(Op::kAnd, {inside, graph_.Make(Op::kCmpLt, {row, size})});
+  } else if (count.node != nullptr) {
+    const Node* wide = graph_.Cast(row, DType::kIndex);
+    inside = graph_.Make(Op::kAnd, {inside, graph_.Make(Op::kCmpLt, {wide, Number(count)})});
+  }
+  return inside;
+}
+
 const Node* Lowering::LowerGather(const Node* tensor, const Index& index, const Node* gate) {
   const Node* source = tensor->src[0];
   const Node* rows = tensor->src[1];
   const Index where(index.begin(), index.begin() + rows->rank());
   const Node* row = Lower(rows, where, gate);
-  // Compared in the type of the data: arithmetic on indices takes for granted that nothing
-  // overflows, and data may be anything.
-  const int64_t count = source->shape[0];
-  const Node* inside = graph_.Bool(true);
-  if (!IsUnsigned(row->dtype)) {
-    inside = graph_.Make(Op::kCmpLt, {graph_.Int(row->dtype, -1), row});
-  }
-  if (row->dtype == DType::kUint64 || count <= IntMax(row->dtype)) {
-    inside = graph_.Make(Op::kAnd,
-                         {inside, graph_.Make(Op::kCmpLt, {row, graph_.Int(row->dtype, count)})});
-  }
+  const Node* inside = InsideRows(row, source->dim(0));
   Index in = {graph_.Cast(row, DType::kIndex)};
   in.insert(in.end(), index.begin() + rows->rank(), index.end());
   return Guarded(source, in, inside, gate);

@@ -13,7 +13,9 @@
 #include <functional>
 #include <vector>
 
+#include "core/ir/dims.h"
 #include "core/ir/graph.h"
+#include "core/ir/substitute.h"
 
 namespace tensord {
 
@@ -72,11 +74,24 @@ class Lowering {
   // The value of `tensor` at `index`.
   const Node* Value(const Node* tensor, const Index& index);
   // A Range for every axis longer than 1; constant 0 for the others.
-  Index OutputRanges(Shape shape);
+  Index OutputRanges(const Node* tensor);
+  // A size of a tensor, in this graph. Null stays null.
+  const Node* SizeHere(const Node* size);
   const Node* Zero() { return graph_.Index(0); }
+
+  // Whether `row`, data of any integer type, is an index below `count`.
+  const Node* InsideRows(const Node* row, Dim count);
 
   const std::vector<Access>& accesses() const { return accesses_; }
   const std::vector<Site>& sites() const { return sites_; }
+
+  // The loop that scans run along, one for all scans that are lowered together.
+  struct ScanLoop {
+    const Node* range = nullptr;  // null without scans
+    bool reverse = false;
+    bool is_legal = true;  // false if some scan is wanted in another loop, or not in all of one
+  };
+  const ScanLoop& scan_loop() const { return scan_loop_; }
 
  private:
   struct Key {
@@ -95,19 +110,25 @@ class Lowering {
   const Node* Lower(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerNew(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerMovement(const Node* tensor, const Index& index, const Node* gate);
-  Index ReshapeIndex(const Index& index, Shape from, Shape to);
+  Index ReshapeIndex(const Index& index, const Node* from, const Node* to);
+  // Sizes are nodes of this graph.
+  void ReshapeAxes(absl::Span<const Node* const> index, absl::Span<const Dim> from,
+                   absl::Span<const Dim> to, ReplacementMap& parts, Index& result);
   const Node* LowerSite(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerReduce(const Node* tensor, const Index& index, const Node* gate);
   const Node* Fold(ReduceKind kind, const Node* body, std::vector<const Node*> ranges);
+  const Node* LowerScan(const Node* tensor, const Index& index, const Node* gate);
   const Node* LowerGather(const Node* tensor, const Index& index, const Node* gate);
   const Node* Load(const Node* tensor, const Storage& storage, const Index& index,
                    const Node* gate);
   // 0 where `inside` is false, the source's value elsewhere.
   const Node* Guarded(const Node* source, const Index& index, const Node* inside, const Node* gate);
 
-  const Node* InBounds(const Node* index, int64_t size);
+  const Node* InBounds(const Node* index, Dim size);
   const Node* And(const Node* a, const Node* b);
-  const Node* Range(int64_t size, RangeKind kind);
+  const Node* Range(Dim size, RangeKind kind);
+  // A size as an index of this graph.
+  const Node* Number(Dim size);
 
   Graph& graph_;
   StorageOf storage_of_;
@@ -116,7 +137,9 @@ class Lowering {
   std::vector<const Node*> context_;  // of the site being lowered
   std::vector<Access> accesses_;
   std::vector<Site> sites_;
+  ScanLoop scan_loop_;
   absl::flat_hash_map<Key, const Node*> memo_;
+  absl::flat_hash_map<const Node*, const Node*> sizes_;  // of tensors, in this graph
 };
 
 }  // namespace tensord

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ir/dims.h"
 #include "core/schedule/fuse.h"
 
 namespace tensord {
@@ -29,12 +30,10 @@ bool IsSum(const Node* node) {
 bool KeepsAxes(const Node* node) {
   if (node->op == Op::kPermute) return true;
   if (node->op != Op::kReshape) return false;
-  std::vector<int64_t> a, b;
-  for (int64_t dim : node->src[0]->shape) {
-    if (dim != 1) a.push_back(dim);
-  }
-  for (int64_t dim : node->shape) {
-    if (dim != 1) b.push_back(dim);
+  Sizes a = ShapeOf(node->src[0]), b = ShapeOf(node);
+  for (Sizes* sizes : {&a, &b}) {
+    sizes->erase(std::remove_if(sizes->begin(), sizes->end(), [](Dim dim) { return dim.IsOne(); }),
+                 sizes->end());
   }
   return a == b;
 }
@@ -62,7 +61,7 @@ const Node* Join(const Node* node, const Consumers& consumers,
     const auto earliest = std::min_element(
         open.begin(), open.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
     const Node* next = *earliest;
-    if (!In(next->op, ElementwiseOps()) || next->shape != node->shape) return nullptr;
+    if (!In(next->op, ElementwiseOps()) || !SameShape(next, node)) return nullptr;
     if (open.size() == 1) return next;
     if (outputs.contains(next)) return nullptr;
     open.erase(earliest);
@@ -74,7 +73,8 @@ const Node* Join(const Node* node, const Consumers& consumers,
 }
 
 // The last tensor that only `reduce` and elementwise work on it lead to: storing that one instead
-// makes the work an epilogue of the reduction.
+// makes the work an epilogue of the reduction. A scan stays in place, it runs in the loops of what
+// is stored.
 const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
                                 const absl::flat_hash_set<const Node*>& outputs) {
   const Node* best = reduce;
@@ -85,7 +85,7 @@ const Node* SinkPastElementwise(const Node* reduce, const Consumers& consumers,
       continue;
     }
     const std::vector<const Node*>& users = consumers.at(node);
-    if (users.size() != 1 || !KeepsAxes(users[0])) break;
+    if (reduce->op == Op::kScan || users.size() != 1 || !KeepsAxes(users[0])) break;
     node = users[0];
     if (outputs.contains(node)) best = node;
   }
@@ -104,7 +104,7 @@ const Node* Base(const Node* node, bool* repeats) {
 
 bool IsLeaf(const Node* node) {
   return node->op == Op::kParam || node->op == Op::kConst || node->op == Op::kVariable ||
-         node->op == Op::kIota;
+         node->op == Op::kIota || node->dtype == DType::kIndex;
 }
 
 // What a contraction reads over and over: materialised, with the zeros of a Pad, unless it is in
@@ -166,12 +166,25 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
 
   absl::flat_hash_set<const Node*> chosen;
   for (const Node* node : order) {
-    if (node->op == Op::kContiguous) chosen.insert(node);
+    if (node->op == Op::kContiguous || node->op == Op::kScatter) chosen.insert(node);
     if (node->op != Op::kReduce) continue;
     if (output_set.contains(node) || !IsAbsorbed(node, consumers)) {
       chosen.insert(SinkPastElementwise(node, consumers, output_set));
       if (const Node* product = ContractionProduct(node)) AddOperands(product, chosen);
     }
+  }
+
+  // One tensor takes in scans along one loop only, and none beside a reduction.
+  absl::flat_hash_map<const Node*, absl::Span<const int64_t>> scans;
+  for (const Node* node : order) {
+    if (node->op != Op::kScan) continue;
+    const Node* sink = SinkPastElementwise(node, consumers, output_set);
+    const absl::Span<const int64_t> loop = node->ints.subspan(1, 2);  // axis, reverse
+    const auto found = scans.find(sink);
+    const bool fits = found != scans.end() ? found->second == loop : !chosen.contains(sink);
+    if (!fits) sink = node;
+    chosen.insert(sink);
+    scans[sink] = loop;
   }
 
   // How often each is read, through movement: a moved value is computed where it is used.
@@ -193,9 +206,10 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
       // The rows of a Gather are computed inside of the index of its source.
       deepest = node->op == Op::kGather ? deepest + depth[src] : std::max(deepest, depth[src]);
     }
-    const bool dear = sum > kMaxRecomputeCost && uses[node] > 1 && !IsLeaf(node) &&
-                      !In(node->op, MovementOps());
-    const bool is_param = node->op == Op::kParam;
+    const bool dear =
+        sum > kMaxRecomputeCost && uses[node] > 1 && !IsLeaf(node) && !In(node->op, MovementOps());
+    // A size is no tensor, and cheap.
+    const bool is_param = node->op == Op::kParam || node->dtype == DType::kIndex;
     const bool is_empty = NumElements(node->shape) == 0;
     if (!is_param && !is_empty &&
         (output_set.contains(node) || chosen.contains(node) || dear || deepest >= kMaxDepth)) {
@@ -204,7 +218,7 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
       result.depth[node] = deepest + std::max(Cost(node), 1);
       cost[node] = depth[node] = 0;
     } else {
-      cost[node] = sum;
+      cost[node] = is_param ? 0 : sum;
       depth[node] = is_param ? 0 : deepest + std::max(Cost(node), 1);
     }
   }

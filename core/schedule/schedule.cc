@@ -13,13 +13,12 @@
 #include "core/rules/spec.h"
 #include "core/schedule/fuse.h"
 #include "core/schedule/layout.h"
-#include "core/schedule/memory.h"
+#include "core/schedule/loops.h"
 #include "core/schedule/split_reduce.h"
 
 namespace tensord {
 namespace {
 
-constexpr uint64_t kScratchAlignment = 256;
 // Columns that a register tile of a contraction covers, and the size from which on a factor is laid
 // out in blocks of them: where rows are far apart, each read would need a page of its own.
 constexpr int64_t kBlock = 32;
@@ -45,7 +44,6 @@ class Scheduler {
     lowered_.resize(fusion_.units.size());
     for (size_t i = 0; i < lowered_.size(); ++i) Lower(static_cast<int>(i));
     TD_RETURN_IF_ERROR(OrderSteps());
-    PlaceTemporaries();
     return std::move(schedule_);
   }
 
@@ -68,6 +66,7 @@ class Scheduler {
     // Where inputs are read and outputs are stored.
     absl::flat_hash_map<const Node*, absl::flat_hash_set<const Node*>> read_offsets;
     absl::flat_hash_map<const Node*, const Node*> store_offset;
+    std::unique_ptr<Lowered> update;  // a Scatter's second kernel
 
     int64_t SlotOf(int buffer) {
       auto place = std::find(buffers.begin(), buffers.end(), buffer);
@@ -87,10 +86,11 @@ class Scheduler {
   int AddBuffer(Schedule::Kind kind, int64_t index, const Node* tensor);
   int BufferOf(const Node* tensor);
   void Lower(int unit);
-  absl::Status MakeKernel(int unit);
+  void LowerInto(Lowered& lowered, int unit, const Node* scatter);
+  absl::Status MakeKernels(int unit);
+  absl::Status MakeKernel(Lowered& lowered);
   absl::Status OrderSteps();
   bool CanRunBefore(int first, int second) const;
-  void PlaceTemporaries();
   const Layout& LayoutOf(const Node* tensor);
 
   const Program& program_;
@@ -106,7 +106,7 @@ class Scheduler {
   absl::flat_hash_map<const Node*, std::vector<int>> also_;
   std::vector<std::pair<int, int>> copies_at_end_;  // buffers: to, from
   std::vector<Lowered> lowered_;                    // by unit
-  std::vector<std::vector<int>> before_;  // by unit: units that run earlier
+  std::vector<std::vector<int>> before_;            // by unit: units that run earlier
   absl::flat_hash_map<std::string, int> kernel_of_;
   Schedule schedule_;
 };
@@ -117,7 +117,7 @@ absl::Status Scheduler::PrepareOutputs() {
   std::vector<const Node*> roots;
   for (const Program::Output& output : program_.outputs) roots.push_back(output.value);
   TD_ASSIGN_OR_RETURN(std::vector<const Node*> copies,
-                      SimplifyForSchedule(graph_, CopyTo(graph_, roots)));
+                      SimplifyForSchedule(graph_, CopyTo(graph_, roots), program_.fast_math));
   copies = SplitBigContractions(graph_, copies);
   params_.assign(program_.inputs.size(), nullptr);
   for (const Node* node : TopologicalOrder(copies)) {
@@ -269,7 +269,7 @@ void Scheduler::MakeBuffers() {
     schedule_.outputs.push_back(buffer);
     if (buffer_of_.emplace(output.value, buffer).second) continue;
     std::vector<int>& also = also_[output.value];
-    if (also.size() < kMaxStores) {
+    if (also.size() < kMaxStores && output.value->op != Op::kScatter) {
       also.push_back(buffer);
     } else {
       copies_at_end_.push_back({buffer, buffer_of_.at(output.value)});
@@ -285,6 +285,21 @@ int Scheduler::BufferOf(const Node* tensor) {
 
 void Scheduler::Lower(int unit) {
   Lowered& lowered = lowered_[unit];
+  LowerInto(lowered, unit, nullptr);
+  const Node* tensor = fusion_.units[unit].tensors[0];
+  if (tensor->op != Op::kScatter || NumElements(tensor->src[2]->shape) == 0) return;
+  lowered.update = std::make_unique<Lowered>();
+  LowerInto(*lowered.update, unit, tensor);
+  lowered.reads.insert(lowered.reads.end(), lowered.update->reads.begin(),
+                       lowered.update->reads.end());
+  // When the updates are read, some are stored already: nowhere does the place read match.
+  for (const auto& [param, offsets] : lowered.update->read_offsets) {
+    lowered.read_offsets[param].insert(nullptr);
+  }
+}
+
+// One kernel: of `scatter`'s updates, or of the unit if that is null.
+void Scheduler::LowerInto(Lowered& lowered, int unit, const Node* scatter) {
   absl::flat_hash_map<const Node*, Lowering::Storage> storages;
   const auto storage_of = [&](const Node* tensor) -> const Lowering::Storage* {
     if (tensor->op != Op::kParam && !fusion_.stored.contains(tensor)) return nullptr;
@@ -300,7 +315,8 @@ void Scheduler::Lower(int unit) {
     }
     return &place->second;
   };
-  lowered.unit = LowerUnit(fusion_.units[unit], storage_of);
+  lowered.unit = scatter != nullptr ? LowerUpdate(scatter, storage_of)
+                                    : LowerUnit(fusion_.units[unit], storage_of);
   TD_CHECK(lowered.unit != nullptr, "a unit that fused does not lower");
   absl::flat_hash_map<const Node*, std::vector<int64_t>> margins;
   for (const auto& [tensor, copied] : copies_[unit]) {
@@ -322,8 +338,18 @@ void Scheduler::Lower(int unit) {
   }
 }
 
-absl::Status Scheduler::MakeKernel(int unit) {
+absl::Status Scheduler::MakeKernels(int unit) {
   Lowered& lowered = lowered_[unit];
+  if (lowered.update == nullptr) return MakeKernel(lowered);
+  const Node* scatter = fusion_.units[unit].tensors[0];
+  const Node* from = scatter->src[0];
+  // What is updated in place holds already what the Scatter starts from.
+  const bool in_place = from->op == Op::kParam && BufferOf(scatter) == BufferOf(from);
+  if (!in_place) TD_RETURN_IF_ERROR(MakeKernel(lowered));
+  return MakeKernel(*lowered.update);
+}
+
+absl::Status Scheduler::MakeKernel(Lowered& lowered) {
   Graph& graph = lowered.unit->graph;
   std::vector<const Node*> stores;
   for (const LoweredUnit::Output& output : lowered.unit->outputs) {
@@ -337,7 +363,13 @@ absl::Status Scheduler::MakeKernel(int unit) {
     for (int target : targets) {
       const Node* param = graph.Param(lowered.SlotOf(target), output.tensor->dtype,
                                       {NumElements(output.tensor->shape)});
-      stores.push_back(graph.Make(Op::kStore, {param, offset, output.value}));
+      if (output.gate == nullptr) {
+        stores.push_back(graph.Make(Op::kStore, {param, offset, output.value}));
+        continue;
+      }
+      std::vector<const Node*> src = {param, offset, output.value, output.gate};
+      src.insert(src.end(), output.ordered.begin(), output.ordered.end());
+      stores.push_back(graph.Make(Op::kModify, src, output.tensor->ints.first(1)));
     }
   }
 
@@ -349,16 +381,23 @@ absl::Status Scheduler::MakeKernel(int unit) {
 #endif
   kernel->params.resize(lowered.buffers.size());
   std::string sizes, folded;
+  bool scans = false;
   for (const Node* loop : kernel->loops) sizes += fmt::format("_{}", loop->range_size());
   for (const Node* node : TopologicalOrder({kernel->sink})) {
     if (node->op == Op::kParam) kernel->params[node->slot()] = node;
     if (node->op == Op::kVariable) kernel->variables.push_back(node);
+    scans |= node->op == Op::kRunning;
     if (node->op != Op::kFold) continue;
     int64_t extent = 1;
     for (const Node* range : node->src.subspan(1)) extent *= range->range_size();
     folded += fmt::format("_{}", extent);
   }
-  kernel->name = folded.empty() ? "map" + sizes : "fold" + sizes + "_over" + folded;
+  const bool scatters = stores[0]->op == Op::kModify;
+  kernel->name = scatters         ? "scatter" + sizes
+                 : scans          ? "scan" + sizes
+                 : folded.empty() ? "map" + sizes
+                                  : "fold" + sizes;
+  if (!folded.empty()) kernel->name += "_over" + folded;
   // Lowering may have looked at a tensor whose value then folded away.
   for (size_t slot = 0; slot < kernel->params.size(); ++slot) {
     if (kernel->params[slot] != nullptr) continue;
@@ -405,6 +444,7 @@ absl::Status Scheduler::OrderSteps() {
     for (int reader : readers[buffer]) before_[reader].push_back(found->second);
   }
 
+  absl::flat_hash_set<int> overwritten;  // temporaries that became inputs
   for (const OutputValue& output : outputs_) {
     if (output.overwrites == Program::kFresh || NumElements(output.value->shape) == 0) continue;
     const int input = static_cast<int>(output.overwrites);
@@ -430,15 +470,30 @@ absl::Status Scheduler::OrderSteps() {
     }
     before_[unit].insert(before_[unit].end(), others.begin(), others.end());
     // From now on the temporary is the input itself.
+    overwritten.insert(source);
     for (Lowered& lowered : lowered_) {
       std::replace(lowered.buffers.begin(), lowered.buffers.end(), source, input);
+      if (Lowered* update = lowered.update.get()) {
+        std::replace(update->buffers.begin(), update->buffers.end(), source, input);
+      }
     }
     buffer_of_[output.value] = input;
     writer[input] = unit;
     readers[input].insert(readers[input].end(), readers[source].begin(), readers[source].end());
   }
 
-  // Kahn's algorithm, the lowest number first: near the order in which the program was written.
+  // Kahn's algorithm, the lowest number first: near the order in which the program was written. But
+  // a kernel that stores no temporary can only free some, so it runs as soon as it can.
+  std::vector<int> turn(count);
+  for (int unit = 0; unit < count; ++unit) {
+    const std::vector<int>& writes = lowered_[unit].writes;
+    const bool only_frees = std::none_of(writes.begin(), writes.end(), [&](int buffer) {
+      return schedule_.buffers[buffer].kind == Schedule::Kind::kTemporary &&
+             !overwritten.contains(buffer);
+    });
+    turn[unit] = only_frees ? unit - count : unit;
+  }
+  const auto later = [&turn](int a, int b) { return turn[a] > turn[b]; };
   std::vector<int> missing(count, 0);
   std::vector<std::vector<int>> after(count);
   for (int unit = 0; unit < count; ++unit) {
@@ -448,50 +503,41 @@ absl::Status Scheduler::OrderSteps() {
       ++missing[unit];
     }
   }
+  int made = 0;
   std::vector<int> ready;
   for (int unit = count; unit-- > 0;) {
     if (missing[unit] == 0) ready.push_back(unit);
   }
+  std::sort(ready.begin(), ready.end(), later);
   while (!ready.empty()) {
     const int unit = ready.back();
     ready.pop_back();
-    TD_RETURN_IF_ERROR(MakeKernel(unit));
+    TD_RETURN_IF_ERROR(MakeKernels(unit));
+    ++made;
     for (int next : after[unit]) {
       if (--missing[next] == 0) {
-        ready.insert(std::upper_bound(ready.begin(), ready.end(), next, std::greater<>()), next);
+        ready.insert(std::upper_bound(ready.begin(), ready.end(), next, later), next);
       }
     }
   }
-  TD_CHECK(static_cast<int>(schedule_.steps.size()) == count, "the kernels wait for each other");
+  TD_CHECK(made == count, "the kernels wait for each other");
   for (const auto& [to, from] : copies_at_end_) {
     schedule_.steps.push_back({Schedule::Step::kCopy, {to, from}});
   }
   return absl::OkStatus();
 }
 
-void Scheduler::PlaceTemporaries() {
-  std::vector<Lifetime> lifetimes;
-  std::vector<int> buffer_of_lifetime;
-  absl::flat_hash_map<int, size_t> lifetime_of;
-  for (int i = 0; i < static_cast<int>(schedule_.steps.size()); ++i) {
-    for (int buffer : schedule_.steps[i].buffers) {
-      if (schedule_.buffers[buffer].kind != Schedule::Kind::kTemporary) continue;
-      auto [place, is_new] = lifetime_of.emplace(buffer, lifetimes.size());
-      if (is_new) {
-        lifetimes.push_back({schedule_.buffers[buffer].bytes(), i, i});
-        buffer_of_lifetime.push_back(buffer);
-      }
-      lifetimes[place->second].last = i;
-    }
-  }
-  schedule_.scratch_bytes = PlanMemory(absl::MakeSpan(lifetimes), kScratchAlignment);
-  for (size_t i = 0; i < lifetimes.size(); ++i) {
-    schedule_.buffers[buffer_of_lifetime[i]].offset = lifetimes[i].offset;
-  }
-}
-
 }  // namespace
 
-absl::StatusOr<Schedule> MakeSchedule(const Program& program) { return Scheduler(program).Run(); }
+absl::StatusOr<Schedule> MakeScheduleOfPart(const Program& program) {
+  return Scheduler(program).Run();
+}
+
+absl::StatusOr<Schedule> MakeSchedule(const Program& program) {
+  TD_ASSIGN_OR_RETURN(Schedule schedule,
+                      HasLoops(program) ? ScheduleLoops(program) : MakeScheduleOfPart(program));
+  PlaceTemporaries(schedule);
+  return schedule;
+}
 
 }  // namespace tensord

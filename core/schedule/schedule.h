@@ -30,8 +30,13 @@ struct Schedule {
   };
   struct Step {
     static constexpr int kCopy = -1;
-    int kernel;                // index in `kernels`, or kCopy: buffers[1] is copied to buffers[0]
+    static constexpr int kLoop = -2;
+    // Index in `kernels`; or kCopy: buffers[1] is copied to buffers[0]; or kLoop: while the bool in
+    // buffers[0] is true, but `most` times at most, the next `body` steps.
+    int kernel;
     std::vector<int> buffers;  // in the order of the kernel's params
+    int64_t most = 0;
+    int body = 0;
   };
 
   std::vector<std::unique_ptr<Kernel>> kernels;  // no two with the same code
@@ -42,7 +47,12 @@ struct Schedule {
   std::vector<int> outputs;
 };
 
-// Fails only on graphs that no limit of the wire would let through.
+// Fails only on graphs that no limit of the wire would let through, and on loops that are none.
 absl::StatusOr<Schedule> MakeSchedule(const Program& program);
+// The same for a program without loops; loops.h makes of such parts what is left.
+absl::StatusOr<Schedule> MakeScheduleOfPart(const Program& program);
+
+// Sets the offsets of the temporaries and the size of the scratch memory.
+void PlaceTemporaries(Schedule& schedule);
 
 }  // namespace tensord

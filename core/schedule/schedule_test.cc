@@ -63,7 +63,7 @@ std::string LoadIndex(std::string_view text) {
         return &storages.back();
       },
       [](const Node*) { return false; });
-  lowering.Value(root, lowering.OutputRanges(root->shape));
+  lowering.Value(root, lowering.OutputRanges(root));
   EXPECT_EQ(lowering.accesses().size(), 1u);
   return Print({lowering.accesses()[0].load->src[1]});
 }

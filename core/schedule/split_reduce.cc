@@ -29,7 +29,7 @@ struct Choice {
 Choice Choose(const Node* reduce) {
   Choice choice;
   const Node* product = ContractionProduct(reduce);
-  if (product == nullptr || product != reduce->src[0]) return choice;
+  if (product == nullptr || product != reduce->src[0] || product->has_dims()) return choice;
   const int64_t item = ItemSize(product->dtype);
   int64_t bytes = 0;
   for (const Node* factor : product->src) {

@@ -5,6 +5,7 @@
 
 #include "core/tensor/build.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
 
 namespace tensord {
 
@@ -27,7 +28,7 @@ Expr Sigmoid(const Expr& x) {
 }
 
 Expr LogSigmoid(const Expr& x) { return -Softplus(-x); }
-Expr HardSigmoid(const Expr& x) { return Clamp(x * (1.0 / 6) + 0.5, 0, 1); }
+Expr HardSigmoid(const Expr& x, double alpha, double beta) { return Clamp(x * alpha + beta, 0, 1); }
 Expr HardSwish(const Expr& x) { return x * Relu6(x + 3) * (1.0 / 6); }
 Expr HardTanh(const Expr& x, double min, double max) { return Clamp(x, min, max); }
 Expr Silu(const Expr& x) { return x * Sigmoid(x); }
@@ -54,9 +55,7 @@ Expr Celu(const Expr& x, double alpha) {
   return Where(negative, Expm1(Where(negative, x, 0) / alpha) * alpha, x);
 }
 
-Expr Selu(const Expr& x) {
-  return Elu(x, 1.6732632423543772848170429916717) * 1.0507009873554804934193349852946;
-}
+Expr Selu(const Expr& x, double alpha, double gamma) { return Elu(x, alpha) * gamma; }
 
 Expr Softplus(const Expr& x, double beta) {
   return InFloat32(x, [beta](const Expr& f) {
@@ -68,5 +67,47 @@ Expr Softplus(const Expr& x, double beta) {
 
 Expr Mish(const Expr& x) { return x * Tanh(Softplus(x)); }
 Expr Softsign(const Expr& x) { return x / (Abs(x) + 1); }
+
+Expr Threshold(const Expr& x, double threshold, double value) {
+  return Where(Le(x, threshold), value, x);
+}
+
+Expr HardShrink(const Expr& x, double lambda) { return Where(Le(Abs(x), lambda), 0, x); }
+
+Expr SoftShrink(const Expr& x, double lambda) {
+  if (x.ok() && !(lambda >= 0)) return Fail(x, "softshrink: lambda {} is negative", lambda);
+  return Where(Gt(x, lambda), x - lambda, Where(Lt(x, -lambda), x + lambda, x * 0));
+}
+
+Expr TanhShrink(const Expr& x) { return x - Tanh(x); }
+
+Expr Prelu(const Expr& x, const Expr& weight) {
+  if (!x.ok()) return x;
+  if (!weight.ok()) return weight;
+  const int64_t count = NumElements(weight.shape());
+  Dims dims(std::max<int64_t>(x.rank(), weight.rank()), 1);
+  if (count != 1) {
+    if (x.rank() < 2 || weight.rank() != 1 || count != x.shape()[1]) {
+      return Fail(x, "prelu: weight {} for input {}; it needs one number, or one per channel",
+                  ShapeText(weight.shape()), ShapeText(x.shape()));
+    }
+    dims[1] = count;
+  }
+  dims.resize(x.rank());
+  return Where(Gt(x, 0), x, Reshape(weight, dims) * x);
+}
+
+Expr Rrelu(const Expr& x, const Expr& random, double lower, double upper) {
+  return Where(Ge(x, 0), x, x * (random * (upper - lower) + lower));
+}
+
+Expr Glu(const Expr& x, int64_t axis) {
+  if (!x.ok()) return x;
+  const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
+  if (!at) return AxisError("glu", x, axis);
+  const int64_t size = x.shape()[*at];
+  if (size % 2 != 0) return Fail(x, "glu: axis {} has size {}, which is odd", axis, size);
+  return Shrink(x, *at, 0, size / 2) * Sigmoid(Shrink(x, *at, size / 2, size));
+}
 
 }  // namespace tensord

@@ -20,7 +20,7 @@ Expr Triangle(std::string_view name, const Expr& x, int64_t diagonal, bool lower
   const Expr row = IndexAlong(x, -2);
   const Expr column = IndexAlong(x, -1);
   // Far diagonals mean everything or nothing; int32 need not hold them.
-  const int64_t reach = x.shape()[x.rank() - 2] + x.shape()[x.rank() - 1];
+  const int64_t reach = SizeHigh(x.shape()[x.rank() - 2]) + SizeHigh(x.shape()[x.rank() - 1]);
   const Expr edge = Add(row, std::clamp(diagonal, -reach, reach));
   const Expr keep = lower ? LogicalNot(Lt(edge, column)) : LogicalNot(Lt(column, edge));
   return Where(keep, x, FullLike(x, 0));

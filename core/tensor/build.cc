@@ -20,7 +20,11 @@ std::string Number::ToString() const {
   return "";
 }
 
-std::string ShapeText(Shape shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string ShapeText(Shape shape) {
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + SizeText(size);
+  return "[" + text + "]";
+}
 
 Dims WithAxis(Shape shape, int64_t axis, int64_t size) {
   Dims dims(shape.begin(), shape.end());
@@ -47,7 +51,18 @@ Expr Apply(Op op, std::initializer_list<Expr> src, absl::Span<const int64_t> int
     nodes.push_back(x.node());
   }
   Graph& graph = src.begin()->graph();
+  if (HasSizes(op) && AnyVaries(ints)) {
+    absl::StatusOr<SizedOp> sized = MakeSizedOp(graph, op, nodes, ints);
+    if (!sized.ok()) return Expr(&graph, sized.status());
+    return Expr(&graph, graph.TryMake({.op = op, .src = sized->src, .ints = sized->ints}));
+  }
   return Expr(&graph, graph.TryMake({.op = op, .src = nodes, .ints = ints}));
+}
+
+std::optional<Expr> NeedsNumber(std::string_view name, const Expr& x, int64_t axis) {
+  if (!Varies(x.shape()[axis])) return std::nullopt;
+  return Fail(x, "{}: axis {} of {} varies, and this operation needs a size that is a number", name,
+              axis, ShapeText(x.shape()));
 }
 
 std::optional<int64_t> ResolveAxis(int64_t axis, int64_t rank) {

@@ -14,6 +14,7 @@
 #include "core/ir/dtype.h"
 #include "core/tensor/expr.h"
 #include "core/tensor/number.h"
+#include "core/tensor/size.h"
 
 namespace tensord {
 
@@ -27,6 +28,9 @@ std::string ShapeText(Shape shape);  // "[2, 3]"
 Dims WithAxis(Shape shape, int64_t axis, int64_t size);
 Dims WithInserted(Shape shape, int64_t axis, int64_t size);
 Dims WithoutAxis(Shape shape, int64_t axis);
+
+// The error where the size of an axis varies, for operations that cannot do with one.
+std::optional<Expr> NeedsNumber(std::string_view name, const Expr& x, int64_t axis);
 
 // An error in the graph of `at`.
 template <typename... Args>

@@ -4,6 +4,8 @@
 //   Expr steps = Arange(graph, 0, 10, 2, DType::kInt32);  // 0 2 4 6 8
 #pragma once
 
+#include <vector>
+
 #include "core/tensor/expr.h"
 #include "core/tensor/number.h"
 
@@ -18,12 +20,45 @@ Expr Ones(Graph& graph, Shape shape, DType dtype);
 // Of the shape and dtype of `x`.
 Expr FullLike(const Expr& x, Number value);
 
-// start, start + step, ... before stop.
+// start, start + step, ... before stop. An integer dtype must hold the first and the last number.
 Expr Arange(Graph& graph, Number start, Number stop, Number step, DType dtype);
+// 0, 1, ... size-1, where the size may vary (size.h).
+Expr ArangeOfSize(Graph& graph, int64_t size, DType dtype);
+// The dtype for an Arange without one: the default integer, or int64 where that is too small; the
+// default float if one of the numbers is a float.
+DType ArangeDType(Number start, Number stop, Number step);
+// Whether an Arange of whole numbers stays within the dtype.
+bool ArangeFits(Number start, Number stop, Number step, DType dtype);
 // The index along `axis` at every element, in the shape of `x`.
 Expr IndexAlong(const Expr& x, int64_t axis, DType dtype = DType::kInt32);
+// Evenly spaced, both ends included; counted from both, so that both are exact. Integers truncate.
 Expr Linspace(Graph& graph, Number start, Number stop, int64_t steps, DType dtype);
+// base to the power of each number of a Linspace.
+Expr Logspace(Graph& graph, Number start, Number stop, int64_t steps, double base, DType dtype);
 // Ones where row = column, a matrix of rows x columns.
 Expr Eye(Graph& graph, int64_t rows, int64_t columns, DType dtype);
+
+// Every combination of one element of each vector, as rows: [product of sizes, operands].
+Expr CartesianProd(absl::Span<const Expr> vectors);
+// Matrices (vectors are rows, scalars 1 x 1) along the diagonal, zeros elsewhere.
+Expr BlockDiag(absl::Span<const Expr> matrices);
+// Powers of a vector as columns: x^(n-1) ... x^0, or the other way round.
+Expr Vander(const Expr& x, int64_t n, bool increasing);
+
+// ---- Numbers that are computed here rather than by a program.
+
+// Rows and columns of the entries of a rows x columns matrix on and below the diagonal (or, for
+// Triu, on and above): first all rows, then all columns.
+std::vector<int64_t> TrilIndices(int64_t rows, int64_t columns, int64_t offset);
+std::vector<int64_t> TriuIndices(int64_t rows, int64_t columns, int64_t offset);
+
+// Windows for signal processing: n numbers that are symmetric, or `periodic`, as for a transform.
+enum class WindowKind { kHann, kHamming, kBlackman, kBartlett, kKaiser };
+struct WindowOptions {
+  bool periodic = true;
+  double alpha = 0.54;  // kHamming: alpha - beta cos
+  double beta = 0.46;   // kHamming; for kKaiser its shape, 12 as a rule
+};
+std::vector<double> SignalWindow(WindowKind kind, int64_t n, const WindowOptions& options);
 
 }  // namespace tensord

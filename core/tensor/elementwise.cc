@@ -1,10 +1,8 @@
 #include "core/tensor/elementwise.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <span>
 
 #include "core/tensor/create.h"
 
@@ -12,10 +10,25 @@ namespace tensord {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool IsBoolDType(DType dtype) { return dtype == DType::kBool; }
 bool IsIntOrBool(DType dtype) { return IsInt(dtype) || dtype == DType::kBool; }
+
+// A formula of two floats of one dtype and shape, computed in ComputeDType.
+template <typename Formula>
+Expr OfFloats(std::string_view name, const Expr& a, const Expr& b, Formula formula) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Unify(name, {&x, &y})) return *error;
+  const DType dtype = LeastUpperFloat(x.dtype()), compute = ComputeDType(dtype);
+  return Cast(formula(Cast(x, compute), Cast(y, compute)), dtype);
+}
+
+// Brings integer operands together.
+std::optional<Expr> Integers(std::string_view name, Expr& x, Expr& y) {
+  if (std::optional<Expr> error = Unify(name, {&x, &y})) return error;
+  if (IsInt(x.dtype())) return std::nullopt;
+  return Fail(x, "{}: operands are {}; it needs integers", name, Name(x.dtype()));
+}
 
 // Floats as they are, integers as float32.
 Expr AsFloat(const Expr& x) { return x.ok() ? Cast(x, LeastUpperFloat(x.dtype())) : x; }
@@ -49,83 +62,32 @@ Expr Shift(std::string_view name, Op op, const Expr& a, const Expr& b) {
   return Binary(name, op, a, b);
 }
 
-// c[0] + x (c[1] + x (c[2] + ...)).
-Expr Polynomial(const Expr& x, std::span<const double> c) {
-  Expr result = FullLike(x, c.back());
-  for (auto it = c.rbegin() + 1; it != c.rend(); ++it) result = result * x + *it;
-  return result;
+// a = whole * b + rest, with a rest smaller than b that has the sign of a.
+struct Quotient {
+  Expr whole, rest;
+};
+Quotient Divided(const Expr& a, const Expr& b) {
+  const Expr whole = Trunc(a / b);
+  const Expr rest = a - whole * b;
+  // A quotient that was rounded up to a whole number leaves a rest of the other sign.
+  const Expr over = LogicalAnd(Ne(rest, 0), Ne(Lt(rest, 0), Lt(a, 0)));
+  const Expr one = Where(Eq(Lt(a, 0), Lt(b, 0)), FullLike(a, 1), -1);
+  const Expr exact = LogicalAnd(Eq(Abs(b), kInf), IsFinite(a));
+  return {Where(over, whole - one, whole), Where(exact, a, Where(over, rest + one * b, rest))};
 }
 
-// A value with the other sign where `negative`.
-Expr NegateWhere(const Expr& negative, const Expr& x) { return Where(negative, -x, x); }
-
-// x^n by squaring, n > 0.
-Expr WholePower(const Expr& x, uint64_t n) {
-  std::optional<Expr> result;
-  for (Expr base = x;; base = base * base) {
-    if (n % 2 == 1) result = result ? *result * base : base;
-    n /= 2;
-    if (n == 0) return *result;
-  }
+// A formula of a / b and two float operands of one dtype, computed in float64: there the product
+// of a quotient and b, both float32, is exact unless the quotient is huge.
+template <typename Formula>
+Expr InFloat64(std::string_view name, const Expr& a, const Expr& b, Formula formula) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Unify(name, {&x, &y})) return *error;
+  const DType dtype = x.dtype();
+  return Cast(formula(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), dtype);
 }
 
-// The power of a float by a constant.
-Expr FloatPower(const Expr& x, double c) {
-  if (c == 0) return FullLike(x, 1);
-  const bool whole = c == std::trunc(c);
-  if (whole && std::abs(c) <= 64) {
-    const Expr power = WholePower(x, static_cast<uint64_t>(std::abs(c)));
-    return c < 0 ? Reciprocal(power) : power;
-  }
-  if (c == 0.5) return Sqrt(x);
-  // At 0 the logarithm gives a gradient of NaN. A power that is as large and as steep there stands
-  // in, and each formula sees an argument at which it is finite.
-  const Expr zero = Eq(x, 0);
-  const Expr safe = Where(zero, 1, x);
-  const Expr at_zero = Where(zero, x, 1);
-  const Expr size = Exp(Log(Abs(safe)) * c);
-  Expr result = size;
-  if (!whole) {
-    result = Where(LogicalAnd(Lt(safe, 0), Gt(safe, -kInf)), kNan, size);
-  } else if (std::fmod(c, 2) != 0) {
-    result = NegateWhere(Lt(safe, 0), size);
-  }
-  const Expr limit = c < 0 ? Reciprocal(at_zero) : c < 1 ? Sqrt(at_zero) : Square(at_zero);
-  return Where(zero, limit, result);
-}
-
-// The power of a float by a float.
-Expr FloatPower(const Expr& x, const Expr& y) {
-  const Expr zero = Eq(x, 0);
-  const Expr safe = Where(zero, 1, x);
-  const Expr size = Exp(y * Log(Abs(safe)));
-  const Expr whole = Eq(y, Trunc(y));
-  const Expr odd = LogicalAnd(whole, Ne(y * 0.5, Trunc(y * 0.5)));
-  const Expr no_root = LogicalAnd(LogicalNot(whole), Gt(safe, -kInf));
-  const Expr of_negative = Where(no_root, kNan, NegateWhere(odd, size));
-  const Expr nonzero = Where(Lt(safe, 0), of_negative, size);
-  const Expr of_zero = Where(Eq(y, 0), 1, Where(Gt(y, 0), FullLike(y, 0), kInf));
-  // Powers that are 1 although the product of exponent and logarithm is NaN.
-  const Expr one =
-      LogicalOr(LogicalAnd(Eq(y, 0), LogicalNot(IsFinite(x))),
-                LogicalOr(LogicalAnd(Eq(x, 1), IsNan(y)), LogicalAnd(Eq(Abs(x), 1), IsInf(y))));
-  return Where(one, 1, Where(zero, of_zero, nonzero));
-}
-
-Expr IntegerPower(const Expr& x, const Expr& y) {
-  Expr result = FullLike(x, 1);
-  Expr base = x;
-  const int bits = BitSize(x.dtype()) - (IsUnsigned(x.dtype()) ? 0 : 1);
-  for (int i = 0; i < bits; ++i) {
-    if (i > 0) base = base * base;
-    const Expr bit = BitwiseAnd(ShiftRight(y, i), 1);
-    result = Where(AsBool(bit), result * base, result);
-  }
-  if (IsUnsigned(x.dtype())) return result;
-  // The inverse of an integer is one only for 1 and -1.
-  const Expr odd = AsBool(BitwiseAnd(y, 1));
-  const Expr inverse = Where(Eq(x, 1), 1, Where(Eq(x, -1), Where(odd, x, 1), FullLike(x, 0)));
-  return Where(Lt(y, 0), inverse, result);
+bool IsFloatPair(const Expr& a, const Expr& b) {
+  return a.ok() && b.ok() && IsFloat(Promote(a.dtype(), b.dtype()));
 }
 
 }  // namespace
@@ -134,16 +96,6 @@ Expr Cast(const Expr& x, DType dtype) {
   if (!x.ok() || x.dtype() == dtype) return x;
   const Node* const src[] = {x.node()};
   return Expr(&x.graph(), x.graph().TryMake({.op = Op::kCast, .src = src, .dtype = dtype}));
-}
-
-Expr Bitcast(const Expr& x, DType dtype) {
-  if (!x.ok() || x.dtype() == dtype) return x;
-  if (ItemSize(x.dtype()) != ItemSize(dtype)) {
-    return Fail(x, "bitcast: {} has {} bytes, {} has {}", Name(x.dtype()), ItemSize(x.dtype()),
-                Name(dtype), ItemSize(dtype));
-  }
-  const Node* const src[] = {x.node()};
-  return Expr(&x.graph(), x.graph().TryMake({.op = Op::kBitcast, .src = src, .dtype = dtype}));
 }
 
 Expr Detach(const Expr& x) { return Apply(Op::kDetach, {x}); }
@@ -158,8 +110,9 @@ Expr Neg(const Expr& x) {
 
 Expr Abs(const Expr& x) {
   if (!x.ok() || IsUnsigned(x.dtype()) || IsBoolDType(x.dtype())) return x;
-  // The tie at 0 shares the gradients 1 and -1, which makes 0.
-  return Maximum(x, Neg(x));
+  if (IsInt(x.dtype())) return Maximum(x, Neg(x));
+  // Without the sign bit: of two zeros Max may take either, and 1 / abs(-0) must not be -inf.
+  return WithSlope(WithoutSign(x), x, Sign(x));
 }
 
 Expr Sign(const Expr& x) {
@@ -174,104 +127,11 @@ Expr Reciprocal(const Expr& x) { return 1 / AsFloat(x); }
 Expr Sqrt(const Expr& x) { return FloatUnary(Op::kSqrt, x); }
 Expr Rsqrt(const Expr& x) { return Reciprocal(Sqrt(x)); }
 
-Expr Exp(const Expr& x) { return FloatUnary(Op::kExp, x); }
-Expr Log(const Expr& x) { return FloatUnary(Op::kLog, x); }
-Expr Exp2(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return Exp(f * std::numbers::ln2); });
+Expr Deg2Rad(const Expr& x) {
+  return InFloat32(x, [](const Expr& f) { return f * (std::numbers::pi / 180); });
 }
-Expr Log2(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return Log(f) * std::numbers::log2e; });
-}
-Expr Log10(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return Log(f) * std::numbers::log10e; });
-}
-
-Expr Expm1(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // Near 0 the difference would cancel. The series sees only arguments where it is meant.
-    static constexpr std::array kSeries = {1.0,          1.0 / 2,       1.0 / 6,       1.0 / 24,
-                                           1.0 / 120,    1.0 / 720,     1.0 / 5040,    1.0 / 40320,
-                                           1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800};
-    const Expr near = Lt(Abs(f), 0.35);
-    const Expr small = Where(near, f, 0);
-    return Where(near, small * Polynomial(small, kSeries), Exp(f) - 1);
-  });
-}
-
-Expr Log1p(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // 1 + x loses the low bits of a small x; what was lost, to first order, is added again.
-    const Expr sum = f + 1;
-    const Expr small = Lt(Abs(f), 0.5);
-    const Expr lost = Where(small, f - (sum - 1), 0) / Where(small, sum, 1);
-    return Log(sum) + Detach(lost);
-  });
-}
-
-Expr Erf(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // Abramowitz and Stegun, 7.1.26.
-    static constexpr std::array kTerms = {0.254829592, -0.284496736, 1.421413741, -1.453152027,
-                                          1.061405429};
-    const Expr negative = Lt(f, 0);
-    const Expr size = NegateWhere(negative, f);
-    const Expr t = Reciprocal(size * 0.3275911 + 1);
-    return NegateWhere(negative, 1 - t * Polynomial(t, kTerms) * Exp(-(f * f)));
-  });
-}
-
-Expr Sin(const Expr& x) { return FloatUnary(Op::kSin, x); }
-Expr Cos(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return Sin(f + std::numbers::pi / 2); });
-}
-Expr Tan(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return Sin(f) / Cos(f); });
-}
-
-Expr Asin(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // Abramowitz and Stegun, 4.4.46.
-    static constexpr std::array kTerms = {1.5707963050, -0.2145988016, 0.0889789874, -0.0501743046,
-                                          0.0308918810, -0.0170881256, 0.0066700901, -0.0012624911};
-    const Expr negative = Lt(f, 0);
-    const Expr size = NegateWhere(negative, f);
-    return NegateWhere(negative, std::numbers::pi / 2 - Sqrt(1 - size) * Polynomial(size, kTerms));
-  });
-}
-
-Expr Acos(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return std::numbers::pi / 2 - Asin(f); });
-}
-
-Expr Atan(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // Abramowitz and Stegun, 4.4.49, for sizes up to 1; the others by their inverse.
-    static constexpr std::array kTerms = {1.0,           -0.3333314528, 0.1999355085,
-                                          -0.1420889944, 0.1065626393,  -0.0752896400,
-                                          0.0429096138,  -0.0161657367, 0.0028662257};
-    const Expr negative = Lt(f, 0);
-    const Expr size = NegateWhere(negative, f);
-    const Expr steep = Gt(size, 1);
-    const Expr small = Where(steep, Reciprocal(Where(steep, size, 1)), size);
-    const Expr angle = small * Polynomial(small * small, kTerms);
-    return NegateWhere(negative, Where(steep, std::numbers::pi / 2 - angle, angle));
-  });
-}
-
-Expr Sinh(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return (Exp(f) - Exp(-f)) * 0.5; });
-}
-Expr Cosh(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) { return (Exp(f) + Exp(-f)) * 0.5; });
-}
-
-Expr Tanh(const Expr& x) {
-  return InFloat32(x, [](const Expr& f) {
-    // Of -|x|, so that the exponential never overflows.
-    const Expr negative = Lt(f, 0);
-    const Expr e = Exp(NegateWhere(negative, f) * -2);
-    return NegateWhere(negative, (1 - e) / (1 + e));
-  });
+Expr Rad2Deg(const Expr& x) {
+  return InFloat32(x, [](const Expr& f) { return f * (180 / std::numbers::pi); });
 }
 
 Expr Trunc(const Expr& x) { return x.ok() && !IsFloat(x.dtype()) ? x : Apply(Op::kTrunc, {x}); }
@@ -295,10 +155,26 @@ Expr Round(const Expr& x) {
   return Where(away, whole + Sign(x), whole);
 }
 
+Expr Round(const Expr& x, int64_t decimals) {
+  if (!x.ok() || !IsFloat(x.dtype()) || decimals == 0) return Round(x);
+  return InFloat32(x, [decimals](const Expr& f) {
+    const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+    return decimals > 0 ? Round(f * scale) / scale : Round(f / scale) * scale;
+  });
+}
+
+Expr Frac(const Expr& x) {
+  return x.ok() && !IsFloat(x.dtype()) ? FullLike(x, 0) : x - Trunc(x);
+}
+
 Expr IsNan(const Expr& x) { return Ne(x, x); }
-Expr IsInf(const Expr& x) {
-  if (x.ok() && !IsFloat(x.dtype())) return Full(x.graph(), x.shape(), false, DType::kBool);
-  return Eq(Abs(x), kInf);
+Expr IsInf(const Expr& x, const InfinitySigns& signs) {
+  if (!x.ok()) return x;
+  if (!IsFloat(x.dtype()) || (!signs.positive && !signs.negative)) {
+    return Full(x.graph(), x.shape(), false, DType::kBool);
+  }
+  if (signs.positive && signs.negative) return Eq(Abs(x), kInf);
+  return Eq(x, signs.positive ? kInf : -kInf);
 }
 Expr IsFinite(const Expr& x) {
   if (x.ok() && !IsFloat(x.dtype())) return Full(x.graph(), x.shape(), true, DType::kBool);
@@ -324,6 +200,26 @@ Expr Clamp(const Expr& x, std::optional<Number> min, std::optional<Number> max) 
   return result;
 }
 
+Expr ClampTo(const Expr& x, const std::optional<Expr>& min, const std::optional<Expr>& max) {
+  if (!x.ok()) return x;
+  if (!min && !max) return Fail(x, "clamp: needs a minimum or a maximum");
+  Expr result = x;
+  if (min) result = Where(LogicalOr(Lt(result, *min), IsNan(*min)), *min, result);
+  if (max) result = Where(LogicalOr(Gt(result, *max), IsNan(*max)), *max, result);
+  return result;
+}
+
+Expr NanToNum(const Expr& x, const NanReplacements& replacements) {
+  if (!x.ok() || !IsFloat(x.dtype())) return x;
+  const Expr zero = FullLike(x, 0);
+  // The largest number of the dtype is the one before infinity.
+  const Expr most = NextAfter(FullLike(x, kInf), zero), least = -most;
+  const auto& [nan, above, below] = replacements;
+  const Expr high = above ? FullLike(x, *above) : most;
+  const Expr low = below ? FullLike(x, *below) : least;
+  return Where(IsNan(x), nan, Where(Eq(x, kInf), high, Where(Eq(x, -kInf), low, x)));
+}
+
 Expr Add(const Expr& a, const Expr& b) { return Binary("add", Op::kAdd, a, b); }
 Expr Mul(const Expr& a, const Expr& b) { return Binary("mul", Op::kMul, a, b); }
 Expr Sub(const Expr& a, const Expr& b) {
@@ -343,76 +239,102 @@ Expr Div(const Expr& a, const Expr& b) {
 Expr FloorDivide(const Expr& a, const Expr& b) {
   if (!a.ok()) return a;
   if (!b.ok()) return b;
-  if (IsFloat(Promote(a.dtype(), b.dtype()))) return Floor(Div(a, b));
-  return Numeric("floor_divide", Op::kFloorDiv, a, b);
+  if (!IsFloatPair(a, b)) return Numeric("floor_divide", Op::kFloorDiv, a, b);
+  return InFloat64("floor_divide", a, b, [](const Expr& x, const Expr& y) {
+    const Quotient q = Divided(x, y);
+    const Expr below = LogicalAnd(Ne(q.rest, 0), Ne(Lt(q.rest, 0), Lt(y, 0)));
+    return Detach(Where(Eq(y, 0), x / y, Where(below, q.whole - 1, q.whole)));
+  });
 }
 
 Expr TruncDivide(const Expr& a, const Expr& b) {
   if (!a.ok()) return a;
   if (!b.ok()) return b;
-  if (IsFloat(Promote(a.dtype(), b.dtype()))) return Trunc(Div(a, b));
+  if (IsFloatPair(a, b)) return Trunc(Div(a, b));
   return Numeric("trunc_divide", Op::kTruncDiv, a, b);
 }
 
 Expr Mod(const Expr& a, const Expr& b) {
   if (!a.ok()) return a;
   if (!b.ok()) return b;
-  if (IsFloat(Promote(a.dtype(), b.dtype()))) return a - FloorDivide(a, b) * b;
-  return Numeric("mod", Op::kFloorMod, a, b);
+  if (!IsFloatPair(a, b)) return Numeric("mod", Op::kFloorMod, a, b);
+  return InFloat64("mod", a, b, [](const Expr& x, const Expr& y) {
+    const Expr rest = Divided(x, y).rest;
+    const Expr below = LogicalAnd(Ne(rest, 0), Ne(Lt(rest, 0), Lt(y, 0)));
+    return Where(below, rest + y, rest);
+  });
 }
 
 Expr Fmod(const Expr& a, const Expr& b) {
   if (!a.ok()) return a;
   if (!b.ok()) return b;
-  if (IsFloat(Promote(a.dtype(), b.dtype()))) return a - TruncDivide(a, b) * b;
-  return Numeric("fmod", Op::kTruncMod, a, b);
-}
-
-Expr Pow(const Expr& a, const Expr& b) {
-  if (!a.ok()) return a;
-  if (!b.ok()) return b;
-  const DType dtype = Promote(a.dtype(), b.dtype());
-  if (!IsFloat(dtype)) {
-    const DType whole = dtype == DType::kBool ? DType::kInt32 : dtype;
-    if (b.node()->IsConst()) {
-      if (b.node()->Int() < 0 && !IsUnsigned(dtype)) {
-        return Fail(a, "pow: integers to the power {}; cast to a float first", b.node()->Int());
-      }
-      const uint64_t n = static_cast<uint64_t>(b.node()->Int());
-      return n == 0 ? Cast(FullLike(a, 1), whole) : WholePower(Cast(a, whole), n);
-    }
-    Expr x = Cast(a, whole), y = b;
-    if (std::optional<Expr> error = Unify("pow", {&x, &y})) return *error;
-    return IntegerPower(x, y);
-  }
-  const DType compute = ComputeDType(dtype);
-  Expr x = Cast(a, compute), y = Cast(b, compute);
-  if (y.ok() && y.node()->IsConst()) return Cast(FloatPower(x, y.node()->Float()), dtype);
-  if (x.ok() && x.node()->IsConst() && x.node()->Float() > 0) {
-    const double base = x.node()->Float();
-    return Cast(base == 1 ? FullLike(y, 1) : Exp(y * std::log(base)), dtype);
-  }
-  if (std::optional<Expr> error = Unify("pow", {&x, &y})) return *error;
-  return Cast(FloatPower(x, y), dtype);
+  if (!IsFloatPair(a, b)) return Numeric("fmod", Op::kTruncMod, a, b);
+  return InFloat64("fmod", a, b, [](const Expr& x, const Expr& y) { return Divided(x, y).rest; });
 }
 
 Expr Maximum(const Expr& a, const Expr& b) { return Binary("maximum", Op::kMax, a, b); }
 Expr Minimum(const Expr& a, const Expr& b) { return Binary("minimum", Op::kMin, a, b); }
 
-Expr LogAddExp(const Expr& a, const Expr& b) {
-  Expr x = AsFloat(a), y = AsFloat(b);
-  if (std::optional<Expr> error = Unify("logaddexp", {&x, &y})) return *error;
-  // Equal operands, both infinite among them, have no difference; their gradient is that of the
-  // tie.
-  const Expr distance = Abs(Where(Eq(x, y), 0, x - y));
-  return Maximum(x, y) + Log(Exp(-distance) + 1);
+Expr FMax(const Expr& a, const Expr& b) {
+  return Where(IsNan(a), b, Where(IsNan(b), a, Maximum(a, b)));
+}
+Expr FMin(const Expr& a, const Expr& b) {
+  return Where(IsNan(a), b, Where(IsNan(b), a, Minimum(a, b)));
 }
 
-Expr CopySign(const Expr& a, const Expr& b) {
-  Expr x = AsFloat(a), y = AsFloat(b);
-  if (std::optional<Expr> error = Unify("copysign", {&x, &y})) return *error;
-  const Expr negative_zero = LogicalAnd(Eq(y, 0), Lt(Reciprocal(y), 0));
-  return NegateWhere(LogicalOr(Lt(y, 0), negative_zero), Abs(x));
+Expr Hypot(const Expr& a, const Expr& b) {
+  return OfFloats("hypot", a, b, [](const Expr& x, const Expr& y) {
+    const Expr largest = Maximum(Abs(x), Abs(y)), smallest = Minimum(Abs(x), Abs(y));
+    const Expr some = LogicalAnd(Gt(largest, 0), Lt(largest, kInf));
+    const Expr ratio = Where(some, smallest, 0) / Where(some, largest, 1);
+    const Expr infinite = LogicalOr(IsInf(x), IsInf(y));
+    const Expr value = Where(infinite, kInf, largest * Sqrt(ratio * ratio + 1));
+    return WithSlopes(value, x, x / value, y, y / value);
+  });
+}
+
+Expr LogAddExp(const Expr& a, const Expr& b) {
+  return OfFloats("logaddexp", a, b, [](const Expr& x, const Expr& y) {
+    // Equal operands, both infinite among them, have no difference; their gradient is that of the
+    // tie.
+    const Expr distance = Abs(Where(Eq(x, y), 0, x - y));
+    return Maximum(x, y) + Log1p(Exp(-distance));
+  });
+}
+
+Expr LogAddExp2(const Expr& a, const Expr& b) {
+  return OfFloats("logaddexp2", a, b, [](const Expr& x, const Expr& y) {
+    const Expr distance = Abs(Where(Eq(x, y), 0, x - y));
+    return Maximum(x, y) + Log1p(Exp2(-distance)) * std::numbers::log2e;
+  });
+}
+
+Expr Heaviside(const Expr& a, const Expr& b) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Unify("heaviside", {&x, &y})) return *error;
+  const Expr step = Cast(Gt(x, 0), x.dtype());
+  return Where(Eq(x, 0), Detach(y), Where(IsNan(x), x, step));
+}
+
+Expr Gcd(const Expr& a, const Expr& b) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Integers("gcd", x, y)) return *error;
+  x = Abs(x);
+  y = Abs(y);
+  // Euclid's steps at most: by then the smaller number would be a Fibonacci number beyond the type.
+  const int steps = static_cast<int>(BitSize(x.dtype()) * 1.45) + 2;
+  for (int i = 0; i < steps; ++i) {
+    const Expr rest = Apply(Op::kTruncMod, {x, y});  // by zero gives 0
+    x = Where(Eq(y, 0), x, y);
+    y = rest;
+  }
+  return Abs(x);  // the least integer has no size: its rests are negative
+}
+
+Expr Lcm(const Expr& a, const Expr& b) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Integers("lcm", x, y)) return *error;
+  return Abs(Apply(Op::kTruncDiv, {x, Gcd(x, y)}) * y);  // 0 / 0 is 0
 }
 
 Expr Eq(const Expr& a, const Expr& b) { return Binary("eq", Op::kCmpEq, a, b); }
@@ -460,10 +382,29 @@ Expr Where(const Expr& condition, const Expr& yes, const Expr& no) {
   return Apply(Op::kWhere, {c, a, b});
 }
 
-Expr MaskedFill(const Expr& x, const Expr& mask, Number value) { return Where(mask, value, x); }
+Expr MaskedFill(const Expr& x, const Expr& mask, const Expr& value) {
+  if (!x.ok() || !value.ok()) return x.ok() ? value : x;
+  if (value.rank() != 0) {
+    return Fail(x, "masked_fill: the value has shape {}; it must be one number, else use where",
+                ShapeText(value.shape()));
+  }
+  return Where(mask, Cast(value, x.dtype()), x);
+}
+
+Expr AddCMul(const Expr& x, const Expr& a, const Expr& b, Number scale) {
+  const Expr product = a * b;
+  const bool one = scale.kind() != Number::Kind::kFloat && scale.AsInt() == 1;
+  return x + (one ? product : product * scale);
+}
+
+Expr AddCDiv(const Expr& x, const Expr& a, const Expr& b, Number scale) {
+  const bool one = scale.kind() != Number::Kind::kFloat && scale.AsInt() == 1;
+  return x + (one ? a : a * scale) / b;
+}
 
 Expr Lerp(const Expr& from, const Expr& to, const Expr& weight) {
-  return from + (to - from) * weight;
+  const Expr way = to - from;
+  return Where(Lt(Abs(weight), 0.5), from + weight * way, to - way * (1 - weight));
 }
 
 }  // namespace tensord

@@ -1,5 +1,6 @@
-// Elementwise operations. Operands broadcast and are promoted to one dtype; a plain number is weak
-// (number.h). Integers become float32 where the function needs a float.
+// Elementwise operations; exponentials, trigonometry and such come from transcendental.h. Operands
+// broadcast and are promoted to one dtype; a plain number is weak (number.h). Integers become
+// float32 where the function needs a float.
 //
 //   Expr y = Where(Lt(x, 0), 0, Sqrt(x)) * 2.5;
 #pragma once
@@ -8,12 +9,16 @@
 
 #include "core/tensor/build.h"
 #include "core/tensor/expr.h"
+#include "core/tensor/float_parts.h"  // IWYU pragma: export
 #include "core/tensor/number.h"
+#include "core/tensor/transcendental.h"  // IWYU pragma: export
 
 namespace tensord {
 
 Expr Cast(const Expr& x, DType dtype);
-Expr Bitcast(const Expr& x, DType dtype);  // same size per element
+// The bits as another dtype (bitcast.cc). Where the sizes differ, the last axis shrinks or grows by
+// their quotient: uint8 [..., 8] is uint32 [..., 2], the lowest bits first.
+Expr Bitcast(const Expr& x, DType dtype);
 Expr Detach(const Expr& x);                // the value without gradient
 Expr Contiguous(const Expr& x);            // materialised in memory at this point
 
@@ -25,37 +30,23 @@ Expr Square(const Expr& x);
 Expr Reciprocal(const Expr& x);
 Expr Sqrt(const Expr& x);
 Expr Rsqrt(const Expr& x);
-
-// Exponentials.
-Expr Exp(const Expr& x);
-Expr Exp2(const Expr& x);
-Expr Expm1(const Expr& x);
-Expr Log(const Expr& x);
-Expr Log2(const Expr& x);
-Expr Log10(const Expr& x);
-Expr Log1p(const Expr& x);
-Expr Erf(const Expr& x);  // absolute error below 2e-7
-
-// Trigonometric and hyperbolic functions. Inverse ones have errors of about 1e-7.
-Expr Sin(const Expr& x);
-Expr Cos(const Expr& x);
-Expr Tan(const Expr& x);
-Expr Asin(const Expr& x);
-Expr Acos(const Expr& x);
-Expr Atan(const Expr& x);
-Expr Sinh(const Expr& x);
-Expr Cosh(const Expr& x);
-Expr Tanh(const Expr& x);
+Expr Deg2Rad(const Expr& x);
+Expr Rad2Deg(const Expr& x);
 
 // Rounding; integers stay as they are. The gradient is zero.
 Expr Trunc(const Expr& x);
 Expr Floor(const Expr& x);
 Expr Ceil(const Expr& x);
 Expr Round(const Expr& x);  // ties to even
+Expr Round(const Expr& x, int64_t decimals);
+Expr Frac(const Expr& x);  // what Trunc drops; its gradient is 1
 
 // Tests, with bool results.
 Expr IsNan(const Expr& x);
-Expr IsInf(const Expr& x);
+struct InfinitySigns {
+  bool positive = true, negative = true;
+};
+Expr IsInf(const Expr& x, const InfinitySigns& signs = {});
 Expr IsFinite(const Expr& x);
 
 Expr LogicalNot(const Expr& x);  // whether it is zero, for any dtype
@@ -64,6 +55,16 @@ Expr AsBool(const Expr& x);      // whether it is not zero
 
 // Bounds are inclusive and pass the gradient; min above max gives max.
 Expr Clamp(const Expr& x, std::optional<Number> min, std::optional<Number> max);
+// The same with bounds that broadcast; a NaN among them gives NaN.
+Expr ClampTo(const Expr& x, const std::optional<Expr>& min, const std::optional<Expr>& max);
+
+// What stands for NaN, and for infinities (the largest finite numbers if not given).
+struct NanReplacements {
+  double nan = 0;
+  std::optional<double> positive_infinity = std::nullopt;
+  std::optional<double> negative_infinity = std::nullopt;
+};
+Expr NanToNum(const Expr& x, const NanReplacements& replacements = {});
 
 // Each binary operation also takes a number on either side.
 #define TD_BINARY(Name)                                                             \
@@ -79,11 +80,19 @@ TD_BINARY(FloorDivide)  // rounds to minus infinity, as Python's //; integers by
 TD_BINARY(TruncDivide)  // rounds to zero, as C's /
 TD_BINARY(Mod)          // sign of the divisor, as Python's %
 TD_BINARY(Fmod)         // sign of the dividend, as C's %
-TD_BINARY(Pow)
-TD_BINARY(Maximum)  // a NaN operand gives NaN; the gradient of a tie is one half each
+TD_BINARY(Pow)          // integers to the power of a negative constant are an error
+TD_BINARY(FloatPower)   // Pow in float64
+TD_BINARY(Maximum)      // a NaN operand gives NaN; the gradient of a tie is one half each
 TD_BINARY(Minimum)
-TD_BINARY(LogAddExp)
-TD_BINARY(CopySign)  // the sign of zero counts, that of NaN does not
+TD_BINARY(FMax)  // a NaN operand gives the other one
+TD_BINARY(FMin)
+TD_BINARY(Hypot)       // sqrt(a^2 + b^2), without overflow on the way
+TD_BINARY(LogAddExp)   // log(e^a + e^b)
+TD_BINARY(LogAddExp2)  // log2(2^a + 2^b)
+TD_BINARY(Heaviside)   // 0 for a < 0, 1 for a > 0, b for a = 0
+// Of integers, never negative; with 0 the other one, and 0.
+TD_BINARY(Gcd)
+TD_BINARY(Lcm)
 
 // Comparisons, with bool results; all but Ne are false where a NaN is involved.
 #define TD_COMPARISON(Name)                                                             \
@@ -128,7 +137,14 @@ inline Expr Where(const Expr& condition, const Expr& yes, Number no) {
 inline Expr Where(const Expr& condition, Number yes, const Expr& no) {
   return Where(condition, NumberBeside(no, yes), no);
 }
-Expr MaskedFill(const Expr& x, const Expr& mask, Number value);
+Expr MaskedFill(const Expr& x, const Expr& mask, const Expr& value);
+inline Expr MaskedFill(const Expr& x, const Expr& mask, Number value) {
+  return MaskedFill(x, mask, NumberBeside(x, value));
+}
+// x + scale * a * b, and x + scale * a / b.
+Expr AddCMul(const Expr& x, const Expr& a, const Expr& b, Number scale = 1);
+Expr AddCDiv(const Expr& x, const Expr& a, const Expr& b, Number scale = 1);
+// Exactly `from` at weight 0 and `to` at weight 1.
 Expr Lerp(const Expr& from, const Expr& to, const Expr& weight);
 inline Expr Lerp(const Expr& from, const Expr& to, Number weight) {
   return Lerp(from, to, NumberBeside(from, weight));

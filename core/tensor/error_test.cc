@@ -7,6 +7,7 @@
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scan.h"
 #include "core/tensor/testing.h"
 
 namespace tensord {
@@ -26,7 +27,7 @@ TEST(Error, NamesTheThingAndTheRule) {
        "add: shapes [2, 3] and [4] do not broadcast: aligned from the last axis, sizes must be "
        "equal or 1"},
       {BitwiseAnd(m, n), "bitwise_and: operands are float32 and int32; it needs integers or bool"},
-      {ShiftLeft(n, 1.0), "shift_left: operands are int32 and float32; it needs integers"},
+      {ShiftLeft(n, 1.0), "shift_left: operands are int32 and weakfloat; it needs integers"},
       {Sub(mask, mask),
        "sub: bool has no difference; use logical_xor, or cast to an integer first"},
       {Cast(n, DType::kUint8) + 300,
@@ -35,10 +36,10 @@ TEST(Error, NamesTheThingAndTheRule) {
       {Clamp(m, std::nullopt, std::nullopt), "clamp: needs a minimum or a maximum"},
       {Where(m, m, 0),
        "where: the condition is float32, it must be bool; compare it with something"},
-      {Bitcast(m, DType::kInt8), "bitcast: float32 has 4 bytes, int8 has 1"},
+      {Bitcast(m, DType::kWeakInt), "bitcast: weakint has no storage, hence no bits; cast it first"},
       {Full(graph, {2, -1}, 0, DType::kFloat32), "size -1 in [2, -1] is negative"},
       {Arange(graph, 0, 200, 1, DType::kInt8),
-       "arange: 0 to 199 does not fit int8; use a wider dtype"},
+       "arange: 0 to 200 in steps of 1 does not fit int8; use a wider dtype"},
       {Arange(graph, 0, 1, 0, DType::kInt8), "arange: the step is 0"},
       {Reshape(m, {4, -1}), "reshape: [2, 3] has 6 elements and does not fit [4, -1]"},
       {Reshape(m, {-1, -1}), "reshape: [-1, -1] may have one -1 and no other negative size"},
@@ -67,7 +68,8 @@ TEST(Error, NamesTheThingAndTheRule) {
        "linear: input [2, 3] and weight [4]; the weight is [out, in], in the last axis of the "
        "input"},
       {Conv(image, bench.Counting({4, 2, 3, 3})),
-       "conv: input [1, 3, 8, 8] with 1 groups does not fit weight [4, 2, 3, 3], which is [out, in "
+       "conv: channels of input [1, 3, 8, 8] in 1 groups do not fit weight [4, 2, 3, 3], which is "
+       "[out, in "
        "/ groups, taps..]"},
       {Conv(m, weight),
        "conv: input [2, 3] and weight [4, 3, 3, 3]: both need two axes and then the same 1 to 3 "

@@ -34,12 +34,15 @@ class Expr {
 
   // Valid only if ok().
   const Node* node() const { return node_; }
-  Shape shape() const { return node_->shape; }
+  // A size that varies is a code, see size.h.
+  Shape shape() const { return node_->has_dims() ? CodedShape() : node_->shape; }
   DType dtype() const { return node_->dtype; }
   int64_t rank() const { return node_->rank(); }
   Graph& graph() const { return *graph_; }
 
  private:
+  Shape CodedShape() const;
+
   Graph* graph_;
   const Node* node_ = nullptr;
   std::shared_ptr<const absl::Status> error_;  // shared by every expression that it spoiled

@@ -2,16 +2,21 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
+#include <absl/container/inlined_vector.h>
 
 #include <array>
-#include <numbers>
 #include <numeric>
 
+#include "core/ir/loop.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/loop_gradient.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scan.h"
+#include "core/tensor/scatter.h"
 #include "core/tensor/views.h"
 
 namespace tensord {
@@ -61,22 +66,6 @@ Expr OfReduce(const Step& s, int) {
   return s.g;
 }
 
-// Adds each row of g to the row of x that it came from, by comparing all with all.
-Expr OfGather(const Step& s, int) {
-  const Expr x = s.x(0), index = s.x(1);
-  const int64_t rows = x.shape()[0], count = NumElements(index.shape());
-  Dims taken = {1, count}, each = {rows, count}, row = {rows, 1}, numbers = {1, count};
-  for (int64_t dim : x.shape().subspan(1)) {
-    taken.push_back(dim);
-    each.push_back(dim);
-    row.push_back(1);
-    numbers.push_back(1);
-  }
-  const Expr row_number = Reshape(Arange(x.graph(), 0, rows, 1, DType::kInt64), row);
-  const Expr here = Eq(row_number, Reshape(index, numbers));
-  return Sum(Where(here, BroadcastTo(Reshape(s.g, taken), each), 0), 1);
-}
-
 // A rule per op through which derivatives flow; at others they end. Movement is in Backward.
 Rule RuleOf(Op op) {
   static const auto& rules = *[] {
@@ -88,7 +77,7 @@ Rule RuleOf(Op op) {
         {Op::kNeg,  [](const Step& s, int) { return -s.g; }},
         {Op::kExp,  [](const Step& s, int) { return s.g * s.y; }},
         {Op::kLog,  [](const Step& s, int) { return s.g / s.x(0); }},
-        {Op::kSin,  [](const Step& s, int) { return s.g * Sin(s.x(0) + std::numbers::pi / 2); }},
+        {Op::kSin,  [](const Step& s, int) { return s.g * Cos(s.x(0)); }},
         {Op::kSqrt, [](const Step& s, int) { return s.g / (s.y * 2); }},
         {Op::kAdd,  [](const Step& s, int) { return s.g; }},
         {Op::kSub,  [](const Step& s, int i) { return i == 0 ? s.g : -s.g; }},
@@ -101,8 +90,13 @@ Rule RuleOf(Op op) {
         {Op::kWhere, [](const Step& s, int i) {
            return i == 1 ? Where(s.x(0), s.g, 0) : Where(s.x(0), 0, s.g);
          }},
+        {Op::kWithSlope, [](const Step& s, int i) { return i == 0 ? s.g : s.g * s.x(2); }},
         {Op::kReduce, OfReduce},
-        {Op::kGather, OfGather},
+        {Op::kScan, [](const Step& s, int) { return ScanGradient(s.x(0), s.y, s.g); }},
+        {Op::kGather, [](const Step& s, int) { return GatherGradient(s.x(0), s.x(1), s.g); }},
+        {Op::kScatter, [](const Step& s, int i) {
+           return ScatterGradient({s.x(0), s.x(1), s.x(2)}, s.y, s.g, i);
+         }},
         // clang-format on
     };
     for (const auto& [of, rule] : rows) (*table)[static_cast<int>(of)] = rule;
@@ -111,10 +105,37 @@ Rule RuleOf(Op op) {
   return rules[static_cast<int>(op)];
 }
 
+constexpr OpSet kLoopOps = OpBit(Op::kCarry) | OpBit(Op::kLoop) | OpBit(Op::kLoopResult);
+
 // Whether a derivative can flow to that source.
 bool Flows(const Node* node, size_t source) {
   if (!IsFloat(node->dtype) || !IsFloat(node->src[source]->dtype)) return false;
+  if (node->op == Op::kWithSlope && source == 2) return false;
   return In(node->op, MovementOps()) || RuleOf(node->op) != nullptr;
+}
+
+// The sources to which derivatives flow from a node, once for each time that they do.
+absl::InlinedVector<const Node*, 3> FlowsTo(const Node* node) {
+  absl::InlinedVector<const Node*, 3> sources;
+  if (const auto custom = CustomGradient::Of(node)) {
+    sources.assign(custom->inputs.begin(), custom->inputs.end());
+    return sources;
+  }
+  for (size_t i = 0; i < node->src.size(); ++i) {
+    if (Flows(node, i)) sources.push_back(node->src[i]);
+  }
+  return sources;
+}
+
+// Those below which a target makes a derivative arrive at the node. Those of loops are passed on by
+// the Loop as a whole, to the initial values and to what the body captures.
+absl::InlinedVector<const Node*, 3> Reaching(const Node* node) {
+  if (!In(node->op, kLoopOps)) return FlowsTo(node);
+  absl::InlinedVector<const Node*, 3> sources;
+  for (const Node* source : node->src) {
+    if (node->op == Op::kLoopResult || IsFloat(source->dtype)) sources.push_back(source);
+  }
+  return sources;
 }
 
 // A derivative in the making: the sum of `value` over its last axes, which come after those of the
@@ -127,49 +148,104 @@ struct Partial {
 
 class Backward {
  public:
-  Backward(const Expr& loss, absl::Span<const Expr> targets) : graph_(loss.graph()) {
+  // With `ends_there`, no derivative goes on through a target.
+  Backward(absl::Span<const Expr> losses, absl::Span<const Expr> targets, bool ends_there)
+      : graph_(losses[0].graph()), ends_there_(ends_there) {
     for (const Expr& target : targets) targets_.insert(target.node());
-    const Node* const roots[] = {loss.node()};
+    std::vector<const Node*> roots;
+    for (const Expr& loss : losses) roots.push_back(loss.node());
     order_ = TopologicalOrder(roots);
     for (const Node* node : order_) {
       bool reached = targets_.contains(node);
-      for (size_t i = 0; i < node->src.size(); ++i) {
-        reached |= Flows(node, i) && reached_.contains(node->src[i]);
-      }
+      for (const Node* source : Reaching(node)) reached |= reached_.contains(source);
       if (reached) reached_.insert(node);
     }
-    users_[loss.node()] = 1;
+    for (const Node* root : roots) ++users_[root];
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
-      const Node* node = *it;
-      if (!reached_.contains(node) || !users_.contains(node)) continue;
-      for (size_t i = 0; i < node->src.size(); ++i) {
-        if (Flows(node, i) && reached_.contains(node->src[i])) ++users_[node->src[i]];
-      }
+      if (!reached_.contains(*it) || !users_.contains(*it) || Ends(*it)) continue;
+      for (const Node* receiver : Receivers(*it)) ++users_[receiver];
     }
   }
 
-  void Run(const Expr& loss, const Expr& seed) {
-    if (!reached_.contains(loss.node())) return;
-    partials_.insert({loss.node(), {seed}});
-    for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
-      if (partials_.contains(*node)) Pass(*node);
+  void Run(absl::Span<const Expr> losses, absl::Span<const Expr> seeds) {
+    for (size_t k = 0; k < losses.size(); ++k) {
+      if (reached_.contains(losses[k].node())) Accumulate(losses[k].node(), {seeds[k]});
+    }
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      if ((*it)->op == Op::kLoop) {
+        PassLoop(*it);
+      } else if (partials_.contains(*it) && !Ends(*it)) {
+        Pass(*it);
+      }
     }
   }
 
   // Of a target, after Run.
   Expr Result(const Expr& target) {
     const auto found = partials_.find(target.node());
-    return found == partials_.end() ? FullLike(target, 0) : found->second.value;
+    return found == partials_.end() ? FullLike(target, 0)
+                                    : Finished(target.node(), found->second).value;
   }
 
  private:
+  // Whether derivatives that arrive at the node stay there.
+  bool Ends(const Node* node) const {
+    return node->op == Op::kCarry || (ends_there_ && targets_.contains(node));
+  }
+
+  // Where the node sends a derivative, once for each time that it does.
+  std::vector<const Node*> Receivers(const Node* node) {
+    std::vector<const Node*> receivers;
+    const auto add = [&](const Node* receiver) {
+      if (IsFloat(receiver->dtype) && reached_.contains(receiver)) receivers.push_back(receiver);
+    };
+    if (node->op == Op::kLoop) {
+      for (size_t k = 0; k < loop::NumStates(node); ++k) add(loop::InitOf(node, k));
+      for (const Node* value : loop::Captured(node, targets_)) add(value);
+    } else if (node->op == Op::kLoopResult) {
+      receivers.push_back(node->src[0]);
+    } else {
+      for (const Node* source : FlowsTo(node)) add(source);
+    }
+    return receivers;
+  }
+
+  void PassLoop(const Node* loop) {
+    const auto seeds = of_loops_.find(loop);
+    if (seeds == of_loops_.end() || !reached_.contains(loop)) return;
+    std::vector<Expr> captured;
+    for (const Node* value : loop::Captured(loop, targets_)) {
+      if (IsFloat(value->dtype) && reached_.contains(value)) captured.emplace_back(&graph_, value);
+    }
+    const LoopGradient gradient = GradientOfLoop(graph_, loop, seeds->second, captured);
+    for (size_t k = 0; k < loop::NumStates(loop); ++k) {
+      const Node* initial = loop::InitOf(loop, k);
+      if (IsFloat(initial->dtype) && reached_.contains(initial)) {
+        Accumulate(initial, {*gradient.initial[k]});
+      }
+    }
+    for (size_t j = 0; j < captured.size(); ++j) {
+      Accumulate(captured[j].node(), {gradient.captured[j]});
+    }
+  }
+
   void Pass(const Node* node) {
     Partial& partial = partials_.at(node);
     const bool moves = In(node->op, MovementOps());
     if (targets_.contains(node) || !moves) partial = Finished(node, partial);
+    if (node->op == Op::kLoopResult) {
+      std::vector<std::optional<Expr>>& seeds = of_loops_[node->src[0]];
+      seeds.resize(loop::NumStates(node->src[0]));
+      seeds[node->slot()] = partial.value;
+      return;
+    }
     if (moves) {
       const Node* source = node->src[0];
       if (reached_.contains(source)) Accumulate(source, Moved(node, partial));
+      return;
+    }
+    if (const auto custom = CustomGradient::Of(node)) {
+      PassCustom(*custom, partial.value);
       return;
     }
     const Step step = {Expr(&graph_, node), partial.value};
@@ -177,6 +253,19 @@ class Backward {
       const Node* source = node->src[i];
       if (!Flows(node, i) || !reached_.contains(source)) continue;
       Accumulate(source, {RuleOf(node->op)(step, static_cast<int>(i))});
+    }
+  }
+
+  void PassCustom(const CustomGradient& custom, Expr g) {
+    std::vector<const Node*> gradients = custom.gradients;
+    if (g.ok()) {
+      NodeMap map;
+      map[custom.stand_in] = g.node();
+      gradients = ReplaceNodes(graph_, gradients, map);
+    }
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!reached_.contains(custom.inputs[i])) continue;
+      Accumulate(custom.inputs[i], {g.ok() ? Expr(&graph_, gradients[i]) : g});
     }
   }
 
@@ -196,16 +285,20 @@ class Backward {
   // The inverse of a movement, on the first axes of the partial.
   Partial Moved(const Node* node, const Partial& partial) const {
     const Node* source = node->src[0];
+    const Shape from = Expr(&graph_, source).shape();
     const Expr& g = partial.value;
     if (!g.ok()) return partial;
     const Shape waiting = g.shape().last(partial.waiting);
-    Dims ints;
+    Dims ints, given;
+    if (HasSizes(node->op)) {
+      for (const Dim& dim : AttributeOf(node)) given.push_back(SizeOf(dim));
+    }
     Op op = node->op;
     switch (node->op) {
       case Op::kExpand:
         return Repeated(node, partial);
       case Op::kReshape:
-        ints.assign(source->shape.begin(), source->shape.end());
+        ints.assign(from.begin(), from.end());
         ints.insert(ints.end(), waiting.begin(), waiting.end());
         break;
       case Op::kPermute:
@@ -218,16 +311,18 @@ class Backward {
       case Op::kPad:
         op = Op::kShrink;
         for (int64_t i = 0; i < node->rank(); ++i) {
-          const int64_t before = node->ints[2 * i];
-          ints.insert(ints.end(), {before, before + source->shape[i]});
+          const absl::StatusOr<int64_t> end = SizePlus(given[2 * i], from[i]);
+          if (!end.ok()) return {Expr(&graph_, end.status())};
+          ints.insert(ints.end(), {given[2 * i], *end});
         }
         for (int64_t dim : waiting) ints.insert(ints.end(), {0, dim});
         break;
       case Op::kShrink:
         op = Op::kPad;
         for (int64_t i = 0; i < node->rank(); ++i) {
-          const int64_t begin = node->ints[2 * i], end = node->ints[2 * i + 1];
-          ints.insert(ints.end(), {begin, source->shape[i] - end});
+          const absl::StatusOr<int64_t> after = SizeMinus(from[i], given[2 * i + 1]);
+          if (!after.ok()) return {Expr(&graph_, after.status())};
+          ints.insert(ints.end(), {given[2 * i], *after});
         }
         ints.insert(ints.end(), 2 * waiting.size(), 0);
         break;
@@ -235,7 +330,7 @@ class Backward {
       case Op::kUnslide:
         op = node->op == Op::kSlide ? Op::kUnslide : Op::kSlide;
         ints.assign(node->ints.begin(), node->ints.end());
-        ints[4] = source->shape[node->ints[0]];
+        ints[4] = from[node->ints[0]];
         break;
       default:
         break;
@@ -248,10 +343,11 @@ class Backward {
   // The derivative of Expand: the sum over repeated axes, or axes that wait for it.
   Partial Repeated(const Node* node, const Partial& partial) const {
     const Node* source = node->src[0];
+    const Shape from = Expr(&graph_, source).shape(), to = Expr(&graph_, node).shape();
     const Expr& g = partial.value;
-    Dims repeated, order, dims(source->shape.begin(), source->shape.end());
+    Dims repeated, order, dims(from.begin(), from.end());
     for (int64_t i = 0; i < node->rank(); ++i) {
-      if (source->shape[i] == node->shape[i]) {
+      if (from[i] == to[i]) {
         order.push_back(i);
       } else {
         repeated.push_back(i);
@@ -261,7 +357,7 @@ class Backward {
       return {Sum(g, AxesOf(repeated), kKeepDims)};
     }
     order.insert(order.end(), repeated.begin(), repeated.end());
-    for (int64_t axis : repeated) dims.push_back(node->shape[axis]);
+    for (int64_t axis : repeated) dims.push_back(to[axis]);
     for (int64_t i = node->rank(); i < g.rank(); ++i) {
       order.push_back(i);
       dims.push_back(g.shape()[i]);
@@ -281,11 +377,14 @@ class Backward {
   }
 
   Graph& graph_;
+  const bool ends_there_;
   absl::flat_hash_set<const Node*> targets_;
   std::vector<const Node*> order_;
   absl::flat_hash_set<const Node*> reached_;     // a target is at or below it
   absl::flat_hash_map<const Node*, int> users_;  // edges by which derivatives arrive
   absl::flat_hash_map<const Node*, Partial> partials_;
+  // Of the states after a loop.
+  absl::flat_hash_map<const Node*, std::vector<std::optional<Expr>>> of_loops_;
 };
 
 std::optional<Expr> Check(const Expr& loss, absl::Span<const Expr> targets,
@@ -322,8 +421,24 @@ std::optional<Expr> Check(const Expr& loss, absl::Span<const Expr> targets,
 std::vector<Expr> Gradient(const Expr& loss, absl::Span<const Expr> targets,
                            const std::optional<Expr>& seed) {
   if (auto error = Check(loss, targets, seed)) return std::vector<Expr>(targets.size(), *error);
-  Backward backward(loss, targets);
-  backward.Run(loss, seed ? Cast(*seed, loss.dtype()) : FullLike(loss, 1));
+  const Expr losses[] = {loss};
+  const Expr seeds[] = {seed ? Cast(*seed, loss.dtype()) : FullLike(loss, 1)};
+  Backward backward(losses, targets, false);
+  backward.Run(losses, seeds);
+  std::vector<Expr> results;
+  for (const Expr& target : targets) results.push_back(backward.Result(target));
+  return results;
+}
+
+std::vector<Expr> Pullback(absl::Span<const Expr> outputs, absl::Span<const Expr> seeds,
+                           absl::Span<const Expr> targets) {
+  if (outputs.empty()) {
+    std::vector<Expr> zeros;
+    for (const Expr& target : targets) zeros.push_back(FullLike(target, 0));
+    return zeros;
+  }
+  Backward backward(outputs, targets, true);
+  backward.Run(outputs, seeds);
   std::vector<Expr> results;
   for (const Expr& target : targets) results.push_back(backward.Result(target));
   return results;

@@ -20,4 +20,10 @@ namespace tensord {
 std::vector<Expr> Gradient(const Expr& loss, absl::Span<const Expr> targets,
                            const std::optional<Expr>& seed = std::nullopt);
 
+// The derivative of the sum of all outputs[k] * seeds[k] with respect to each target. It doesn't go
+// on through a target to others below it: each is what it would be if the targets were independent.
+// For loops and custom derivatives.
+std::vector<Expr> Pullback(absl::Span<const Expr> outputs, absl::Span<const Expr> seeds,
+                           absl::Span<const Expr> targets);
+
 }  // namespace tensord

@@ -11,6 +11,7 @@
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scan.h"
 #include "core/tensor/testing.h"
 
 namespace tensord {
@@ -74,11 +75,11 @@ TEST(Gradient, OfUnaryOps) {
       {"silu", Silu, -4, 4},
       {"logsigmoid", LogSigmoid, -4, 4},
       {"quick_gelu", QuickGelu, -2, 2},
-      {"hardsigmoid", HardSigmoid, -4, 4},
+      {"hardsigmoid", [](const Expr& x) { return HardSigmoid(x); }, -4, 4},
       {"hardswish", HardSwish, -4, 4},
       {"mish", Mish, -2, 2},
       {"softsign", Softsign, -2, 2},
-      {"selu", Selu, -2, 2},
+      {"selu", [](const Expr& x) { return Selu(x); }, -2, 2},
       {"softplus", [](const Expr& x) { return Softplus(x, 3); }, -2, 2},
       {"gelu", [](const Expr& x) { return Gelu(x); }, -2, 2},
       {"gelu tanh", [](const Expr& x) { return Gelu(x, GeluForm::kTanh); }, -2, 2},
@@ -209,7 +210,29 @@ TEST(Gradient, OfReductions) {
       {"log_softmax", [](Operands x) { return LogSoftmax(x[0], 0); }, {X({3, 2})}},
       {"cumsum", [](Operands x) { return CumSum(x[0], 0); }, {X({4, 2})}},
       {"cumprod", [](Operands x) { return CumProd(x[0], 0); }, {X({4})}},
-      {"cummax", [](Operands x) { return CumMax(x[0], 0); }, {X({5})}},
+      {"cumsum, back and exclusive",
+       [](Operands x) { return CumSum(x[0], 1, {.reverse = true, .exclusive = true}); },
+       {X({2, 4})}},
+      {"cumprod, back",
+       [](Operands x) { return CumProd(x[0], 1, {.reverse = true}); },
+       {X({2, 3})}},
+      {"cumprod, exclusive",
+       [](Operands x) { return CumProd(x[0], 0, {.exclusive = true}); },
+       {X({4, 2})}},
+      {"logcumsumexp", [](Operands x) { return LogCumSumExp(x[0], 1); }, {X({2, 4})}},
+      {"logcumsumexp, back",
+       [](Operands x) { return LogCumSumExp(x[0], 0, {.reverse = true}) * -1.0; },
+       {X({4})}},
+      {"cummin, back",
+       [](Operands x) { return Scan(ScanKind::kMin, x[0], 0, {.reverse = true}); },
+       {X({5, 2})}},
+      {"cumprod through a zero",
+       [](Operands x) { return CumProd(x[0], 0); },
+       {HostTensor::Of(DType::kFloat64, {4}, {0.5, 0, -2, 3})}},
+      {"cumprod through two zeros",
+       [](Operands x) { return CumProd(x[0], 0); },
+       {HostTensor::Of(DType::kFloat64, {5}, {0.5, 0, -2, 0, 3})}},
+      {"cummax", [](Operands x) { return CumMax(x[0], 0).values; }, {X({5})}},
   });
 }
 

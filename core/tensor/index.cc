@@ -1,5 +1,6 @@
 #include "core/tensor/index.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -7,31 +8,35 @@
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/reduce.h"
+#include "core/tensor/view.h"
 
 namespace tensord {
 namespace {
-
-// Wide enough to count `elements` and to hold every value of the index.
-DType PositionDType(int64_t elements, DType index) {
-  const bool wide =
-      elements > std::numeric_limits<int32_t>::max() || !IsLosslessCast(index, DType::kInt32);
-  return wide ? DType::kInt64 : DType::kInt32;
-}
 
 struct Picked {
   int64_t axis;
   Expr index;
 };
 
-// Replaces axes by what index tensors pick from them; `picked` is in the order of the axes.
-Expr Pick(const Expr& x, std::vector<Picked> picked) {
-  // Picked axes to the front, as one.
-  Dims order, rest;
+// Picked axes as rows in front of the others, and which rows are meant.
+struct Rows {
+  Dims order;          // brings the picked axes to the front
+  Dims apart;          // the shape after that
+  Expr data;           // [rows, the other axes..]
+  Expr position;       // of a row, or outside
+  int64_t before = 0;  // where the axes of `position` stand in the result
+};
+
+// `picked` is in the order of the axes.
+Rows RowsOf(const Expr& x, const std::vector<Picked>& picked) {
+  Dims order, apart;
   std::vector<bool> taken(x.rank());
   int64_t elements = 1;
   DType dtype = DType::kInt32;
   bool adjacent = true;
   for (const Picked& p : picked) {
+    if (auto error = NeedsNumber("index", x, p.axis)) return {.data = *error, .position = *error};
     adjacent &= p.axis == picked[0].axis + static_cast<int64_t>(order.size());
     taken[p.axis] = true;
     order.push_back(p.axis);
@@ -45,7 +50,7 @@ Expr Pick(const Expr& x, std::vector<Picked> picked) {
     order.push_back(i);
     flat.push_back(x.shape()[i]);
   }
-  const Expr rows = Reshape(Permute(x, order), flat);
+  for (int64_t axis : order) apart.push_back(x.shape()[axis]);
 
   std::optional<Expr> position, inside;
   for (const Picked& p : picked) {
@@ -57,23 +62,72 @@ Expr Pick(const Expr& x, std::vector<Picked> picked) {
     inside = inside ? LogicalAnd(*inside, valid) : valid;
   }
   // A single index outside is outside for Gather too; several might add up to a valid position.
-  const Expr where = picked.size() == 1 ? *position : Where(*inside, *position, -1);
-  const Expr result = Apply(Op::kGather, {rows, where});
-  if (!result.ok() || !adjacent || picked[0].axis == 0) return result;
+  return {.order = order,
+          .apart = apart,
+          .data = Reshape(Permute(x, order), flat),
+          .position = picked.size() == 1 ? *position : Where(*inside, *position, -1),
+          .before = adjacent ? picked[0].axis : 0};
+}
 
+// Replaces axes by what index tensors pick from them.
+Expr Pick(const Expr& x, const std::vector<Picked>& picked) {
+  const Rows rows = RowsOf(x, picked);
+  if (!rows.data.ok()) return rows.data;
+  const Expr result = Apply(Op::kGather, {rows.data, rows.position});
+  if (!result.ok() || rows.before == 0) return result;
   // The axes of the index from the front to where the first picked axis was.
-  const int64_t count = where.rank(), before = picked[0].axis;
+  const int64_t count = rows.position.rank();
   Dims back;
-  for (int64_t i = 0; i < before; ++i) back.push_back(count + i);
+  for (int64_t i = 0; i < rows.before; ++i) back.push_back(count + i);
   for (int64_t i = 0; i < count; ++i) back.push_back(i);
-  for (int64_t i = count + before; i < result.rank(); ++i) back.push_back(i);
+  for (int64_t i = count + rows.before; i < result.rank(); ++i) back.push_back(i);
   return Permute(result, back);
 }
 
-}  // namespace
+// The rows of `data` [rows, rest..] replaced by those of `values` [entries, rest..] to which
+// `position` [entries] points: by the last one for each.
+Expr PutRows(const Expr& data, const Expr& position, const Expr& values) {
+  Dims entries(values.rank(), 1);
+  entries[0] = position.shape()[0];
+  return Apply(Op::kScatter, {data, Reshape(position, entries), values},
+               {static_cast<int64_t>(ScatterKind::kSet), 0});
+}
 
-Expr Index(const Expr& x, absl::Span<const IndexItem> items) {
-  if (!x.ok()) return x;
+// The inverse of Pick.
+Expr Put(const Expr& x, const std::vector<Picked>& picked, const Expr& value) {
+  const Rows rows = RowsOf(x, picked);
+  if (!rows.data.ok()) return rows.data;
+  if (!rows.position.ok()) return rows.position;
+  const Shape index = rows.position.shape(), rest = rows.data.shape().subspan(1);
+  // The shape that Pick gives, and how to bring the axes of the index to the front.
+  Dims read(rest.begin(), rest.begin() + rows.before), order;
+  read.insert(read.end(), index.begin(), index.end());
+  read.insert(read.end(), rest.begin() + rows.before, rest.end());
+  for (size_t i = 0; i < index.size(); ++i) order.push_back(rows.before + static_cast<int64_t>(i));
+  for (int64_t i = 0; i < static_cast<int64_t>(read.size()); ++i) {
+    if (i < rows.before || i >= rows.before + rows.position.rank()) order.push_back(i);
+  }
+  const int64_t entries = NumElements(index);
+  Dims flat = {entries};
+  flat.insert(flat.end(), rest.begin(), rest.end());
+  const Expr wide = BroadcastTo(value, read);
+  if (!wide.ok()) return wide;
+  const Expr put =
+      PutRows(rows.data, Reshape(rows.position, {entries}), Reshape(Permute(wide, order), flat));
+  Dims back(rows.order.size());
+  for (size_t i = 0; i < back.size(); ++i) back[rows.order[i]] = static_cast<int64_t>(i);
+  return Permute(Reshape(put, rows.apart), back);
+}
+
+// Tensors among indices, at the axes of what all other items read.
+struct Parts {
+  Expr basic;
+  std::vector<Picked> picked;
+  std::vector<Picked> numbers;  // tensors without axes; their axes come last
+};
+
+absl::StatusOr<Parts> TakeApart(const Expr& x, absl::Span<const IndexItem> items) {
+  TD_RETURN_IF_ERROR(x.status());
   int64_t used = 0, ellipses = 0;
   for (const IndexItem& item : items) {
     if (std::holds_alternative<Ellipsis>(item)) {
@@ -82,38 +136,111 @@ Expr Index(const Expr& x, absl::Span<const IndexItem> items) {
       ++used;
     }
   }
-  if (ellipses > 1) return Fail(x, "index: more than one ellipsis");
+  if (ellipses > 1) return FailIndex(x, "index: more than one ellipsis").status();
   if (used > x.rank()) {
-    return Fail(x, "index: {} indices for shape {}", used, ShapeText(x.shape()));
+    return FailIndex(x, "index: {} indices for shape {}", used, ShapeText(x.shape())).status();
   }
-  Expr result = x;
+  Parts parts = {.basic = x, .picked = {}, .numbers = {}};
+  Expr& basic = parts.basic;
   int64_t axis = 0;
-  std::vector<Picked> picked;
-  std::optional<Dims> picked_shape = Dims{};
+  Dims picked_shape;
   for (const IndexItem& item : items) {
     if (const int64_t* i = std::get_if<int64_t>(&item)) {
-      result = Select(result, axis, *i);
+      basic = Select(basic, axis, *i);
     } else if (const Slice* slice = std::get_if<Slice>(&item)) {
-      result = SliceAxis(result, axis++, *slice);
+      basic = SliceAxis(basic, axis++, *slice);
     } else if (std::holds_alternative<NewAxis>(item)) {
-      result = Unsqueeze(result, axis++);
+      basic = Unsqueeze(basic, axis++);
     } else if (std::holds_alternative<Ellipsis>(item)) {
       axis += x.rank() - used;
     } else {
       const Expr& index = std::get<Expr>(item);
-      if (!index.ok()) return index;
+      TD_RETURN_IF_ERROR(index.status());
       if (!IsInt(index.dtype())) {
-        return Fail(x, "index: a tensor of {} as an index; it must hold integers{}",
-                    Name(index.dtype()),
-                    index.dtype() == DType::kBool ? "; use where or masked_fill for masks" : "");
+        return FailIndex(
+                   x, "index: a tensor of {} as an index; it must hold integers{}",
+                   Name(index.dtype()),
+                   index.dtype() == DType::kBool ? "; use where or masked_fill for masks" : "")
+            .status();
       }
-      if (picked_shape) picked_shape = BroadcastShapes(*picked_shape, index.shape());
-      if (!picked_shape) return Fail(x, "index: the shapes of the index tensors do not broadcast");
-      picked.push_back({axis++, index});
+      if (index.rank() == 0) {
+        parts.numbers.push_back({axis, index});
+        basic = MoveAxis(basic, axis, -1);
+        continue;
+      }
+      const std::optional<Dims> common = BroadcastShapes(picked_shape, index.shape());
+      if (!common) {
+        return FailIndex(x, "index: the shapes {} and {} of index tensors do not broadcast",
+                         ShapeText(picked_shape), ShapeText(index.shape()))
+            .status();
+      }
+      picked_shape = *common;
+      parts.picked.push_back({axis++, index});
     }
-    if (!result.ok()) return result;
+    TD_RETURN_IF_ERROR(basic.status());
   }
-  return picked.empty() ? result : Pick(result, picked);
+  const int64_t count = static_cast<int64_t>(parts.numbers.size());
+  for (int64_t i = 0; i < count; ++i) parts.numbers[i].axis = basic.rank() - count + i;
+  return parts;
+}
+
+}  // namespace
+
+Expr Index(const Expr& x, absl::Span<const IndexItem> items) {
+  if (!x.ok()) return x;
+  const absl::StatusOr<Parts> parts = TakeApart(x, items);
+  if (!parts.ok()) return Expr(&x.graph(), parts.status());
+  Expr result = parts->basic;
+  if (!parts->numbers.empty()) result = Pick(result, parts->numbers);
+  return parts->picked.empty() ? result : Pick(result, parts->picked);
+}
+
+Expr SetIndex(const Expr& x, absl::Span<const IndexItem> items, const Expr& value) {
+  if (!x.ok()) return x;
+  if (!value.ok()) return value;
+  const absl::StatusOr<Parts> parts = TakeApart(x, items);
+  if (!parts.ok()) return Expr(&x.graph(), parts.status());
+  const Expr& basic = parts->basic;
+  Expr given = Cast(value, x.dtype());
+  // As in NumPy, axes of size 1 in front of the value do not count.
+  while (given.rank() > 0 && given.shape()[0] == 1) given = Squeeze(given, 0);
+  Expr changed = given;
+  if (parts->numbers.empty()) {
+    changed = parts->picked.empty() ? BroadcastTo(given, basic.shape())
+                                    : Put(basic, parts->picked, given);
+  } else {
+    // What the numbers choose, changed and put back where they say.
+    const Expr chosen = Pick(basic, parts->numbers);
+    const Expr inner = parts->picked.empty() ? BroadcastTo(given, chosen.shape())
+                                             : Put(chosen, parts->picked, given);
+    if (!inner.ok()) return inner;
+    const std::vector<Picked>& numbers = parts->numbers;
+    Expr here = Full(x.graph(), {}, true, DType::kBool);
+    Expr spread = inner;
+    for (const Picked& number : numbers) {
+      const int64_t size = basic.shape()[number.axis];
+      const DType dtype = PositionDType(size, number.index.dtype());
+      const Expr raw = Cast(number.index, dtype);
+      here = LogicalAnd(
+          here, Eq(IndexAlong(basic, number.axis, dtype), Where(Lt(raw, 0), raw + size, raw)));
+      spread = Unsqueeze(spread, -1);
+    }
+    changed = Where(here, BroadcastTo(spread, basic.shape()), basic);
+  }
+  return WriteView("index", x, basic, changed);
+}
+
+Expr WriteView(std::string_view name, const Expr& x, const Expr& view, const Expr& value) {
+  for (const Expr* e : {&x, &view, &value}) {
+    if (!e->ok()) return *e;
+  }
+  if (value.shape() != view.shape()) {
+    return Fail(x, "{}: the value is {}, its place {}", name, ShapeText(value.shape()),
+                ShapeText(view.shape()));
+  }
+  const std::optional<ViewPath> path = ViewPath::Between(x.node(), view.node());
+  if (!path) return Fail(x, "{}: elements of the place are not each one of the tensor's", name);
+  return path->Write(x, Cast(value, x.dtype()));
 }
 
 Expr Embedding(const Expr& table, const Expr& index) {
@@ -142,6 +269,9 @@ Expr GatherAlong(const Expr& x, int64_t axis, const Expr& index) {
   if (!IsInt(index.dtype())) {
     return Fail(x, "gather: the index is {}, it must hold integers", Name(index.dtype()));
   }
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (auto error = NeedsNumber("gather", x, i)) return *error;
+  }
   const int64_t elements = NumElements(x.shape());
   const DType dtype = PositionDType(elements, index.dtype());
   const Expr along = Cast(index, dtype);
@@ -153,6 +283,117 @@ Expr GatherAlong(const Expr& x, int64_t axis, const Expr& index) {
   }
   const Expr inside = LogicalAnd(Ge(along, 0), Lt(along, x.shape()[*at]));
   return Apply(Op::kGather, {Reshape(x, {elements}), Where(inside, position, -1)});
+}
+
+Expr TakeAlong(const Expr& x, int64_t axis, const Expr& index) {
+  if (!x.ok()) return x;
+  if (!index.ok()) return index;
+  const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
+  if (!at) return AxisError("take_along_dim", x, axis);
+  if (index.rank() != x.rank()) {
+    return Fail(x, "take_along_dim: index {} and {} differ in rank", ShapeText(index.shape()),
+                ShapeText(x.shape()));
+  }
+  Dims from(x.shape().begin(), x.shape().end());
+  Dims to(index.shape().begin(), index.shape().end());
+  from[*at] = to[*at] = 1;
+  const std::optional<Dims> common = BroadcastShapes(from, to);
+  if (!common) {
+    return Fail(x, "take_along_dim: index {} and {} do not broadcast besides axis {}",
+                ShapeText(index.shape()), ShapeText(x.shape()), *at);
+  }
+  from = to = *common;
+  from[*at] = x.shape()[*at];
+  to[*at] = index.shape()[*at];
+  if (!IsInt(index.dtype())) {
+    return Fail(x, "take_along_dim: the index is {}, it must hold integers", Name(index.dtype()));
+  }
+  const Expr whole = BroadcastTo(Cast(index, PositionDType(from[*at], index.dtype())), to);
+  const Expr wrapped = Where(Lt(whole, 0), whole + from[*at], whole);
+  return GatherAlong(BroadcastTo(x, from), *at, wrapped);
+}
+
+Expr IndexSelect(const Expr& x, int64_t axis, const Expr& index) {
+  if (!x.ok()) return x;
+  if (!index.ok()) return index;
+  const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
+  if (!at) return AxisError("index_select", x, axis);
+  if (index.rank() > 1 || !IsInt(index.dtype())) {
+    return Fail(x, "index_select: index {} {}, it must be one row of integers", Name(index.dtype()),
+                ShapeText(index.shape()));
+  }
+  const int64_t count = NumElements(index.shape());
+  return MoveAxis(Apply(Op::kGather, {MoveAxis(x, *at, 0), Reshape(index, {count})}), 0, *at);
+}
+
+Expr Take(const Expr& x, const Expr& index) {
+  if (!x.ok()) return x;
+  const Expr flat = Reshape(x, {NumElements(x.shape())});
+  return GatherAt(flat, {0}, {&index, 1});
+}
+
+DType PositionDType(int64_t elements, DType index) {
+  const bool wide =
+      elements > std::numeric_limits<int32_t>::max() || !IsLosslessCast(index, DType::kInt32);
+  return wide ? DType::kInt64 : DType::kInt32;
+}
+
+Dims AxesFirst(const Expr& x, absl::Span<const int64_t> axes) {
+  Dims order(axes.begin(), axes.end());
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i);
+  }
+  return order;
+}
+
+Expr PositionAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const Expr> indices) {
+  if (!x.ok()) return x;
+  if (axes.size() != indices.size() || axes.empty()) {
+    return Fail(x, "index: {} axes and {} index tensors", axes.size(), indices.size());
+  }
+  Dims shape, seen;
+  int64_t elements = 1;
+  DType dtype = DType::kInt32;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Expr& index = indices[i];
+    if (!index.ok()) return index;
+    if (axes[i] < 0 || axes[i] >= x.rank()) return AxisError("index", x, axes[i]);
+    if (std::find(seen.begin(), seen.end(), axes[i]) != seen.end()) {
+      return Fail(x, "index: axis {} is indexed twice", axes[i]);
+    }
+    seen.push_back(axes[i]);
+    if (!IsInt(index.dtype())) {
+      return Fail(x, "index: a tensor of {} as an index; it must hold integers",
+                  Name(index.dtype()));
+    }
+    const std::optional<Dims> common = BroadcastShapes(shape, index.shape());
+    if (!common) return Fail(x, "index: the shapes of the index tensors do not broadcast");
+    shape = *common;
+    elements *= x.shape()[axes[i]];
+    dtype = Promote(dtype, PositionDType(x.shape()[axes[i]], index.dtype()));
+  }
+  dtype = Promote(dtype, PositionDType(elements, DType::kInt32));
+  std::optional<Expr> position, inside;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t size = x.shape()[axes[i]];
+    const Expr raw = Cast(indices[i], dtype);
+    const Expr index = Where(Lt(raw, 0), raw + size, raw);
+    const Expr valid = LogicalAnd(Ge(index, 0), Lt(index, size));
+    position = position ? *position * size + index : index;
+    inside = inside ? LogicalAnd(*inside, valid) : valid;
+  }
+  // A single index outside is outside for Gather too; several might add up to a valid position.
+  return axes.size() == 1 ? *position : Where(*inside, *position, -1);
+}
+
+Expr GatherAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const Expr> indices) {
+  const Expr position = PositionAt(x, axes, indices);
+  if (!position.ok()) return position;
+  const Expr front = Permute(x, AxesFirst(x, axes));
+  const size_t picked = axes.size();
+  Dims rows = {NumElements(front.shape().first(picked))};
+  rows.insert(rows.end(), front.shape().begin() + picked, front.shape().end());
+  return Apply(Op::kGather, {Reshape(front, rows), position});
 }
 
 Expr OneHot(const Expr& labels, int64_t classes) {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/tensor/elementwise.h"
 #include "core/tensor/testing.h"
 
 namespace tensord {
@@ -52,6 +53,78 @@ TEST(Index, LeavesNeighboursOfInfinitiesAlone) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const Expr x = bench.Input(DType::kFloat32, {3}, {kInf, 2, -kInf});
   EXPECT_EQ(bench.Values(Index(x, {bench.Input(DType::kInt32, {2}, {1, 0})})), (Values{2, kInf}));
+}
+
+TEST(Index, ANumberInATensorIsANumber) {
+  Bench bench;
+  const Expr x = bench.Counting({2, 3, 4});
+  const Expr one = bench.Input(DType::kInt32, {}, {1}), j = bench.Input(DType::kInt32, {2}, {3, 0});
+  EXPECT_EQ(bench.Values(Index(x, {one, Slice{}, 2})), (Values{14, 18, 22}));
+  EXPECT_EQ(ShapeOf(Index(x, {one, Slice{}, j})), (Sizes{3, 2}));
+  EXPECT_EQ(bench.Values(Index(x, {Slice{}, one, j})), (Values{7, 4, 19, 16}));
+  EXPECT_EQ(bench.Values(Index(x, {one, one, one})), (Values{17}));
+}
+
+// What SetIndex changes is what Index reads, with the last of several values.
+TEST(SetIndex, WritesWhereIndexReads) {
+  Bench bench;
+  const Expr i = bench.Input(DType::kInt64, {2}, {-1, 0});
+  const Expr j = bench.Input(DType::kInt32, {3, 1}, {0, 1, -3});
+  const Expr one = bench.Input(DType::kInt32, {}, {1});
+  const Expr outside = bench.Input(DType::kInt32, {3}, {1, 7, -9});
+  const std::vector<IndexItem> cases[] = {
+      {},
+      {1},
+      {Ellipsis{}, -1},
+      {Slice{}, Slice{.step = -2}, NewAxis{}, Slice{1, 3}},
+      {i},
+      {Slice{}, j, i},
+      {i, Slice{}, j},
+      {i, Slice{1}, NewAxis{}, j},
+      {one},
+      {one, Slice{}, i},
+      {Slice{}, one, Slice{.step = 2}},
+      {0, one, i},
+      {Slice{}, outside},
+      {1, outside, 2},
+  };
+  for (const std::vector<IndexItem>& items : cases) {
+    const Expr x = bench.Counting({2, 3, 4}) + 1;
+    const Expr read = Index(x, items);
+    ASSERT_EQ(ErrorOf(read), "");
+    const Values places = bench.Values(read);  // 1 is the first element, 0 is outside
+    Values expected = bench.Values(x), numbers;
+    for (size_t k = 0; k < places.size(); ++k) {
+      numbers.push_back(-1 - static_cast<double>(k));
+      if (places[k] > 0) expected[static_cast<size_t>(places[k]) - 1] = numbers.back();
+    }
+    const Expr value = bench.Input(DType::kFloat32, ShapeOf(read), numbers);
+    EXPECT_EQ(bench.Values(SetIndex(x, items, value)), expected);
+  }
+}
+
+TEST(SetIndex, BroadcastsAndCasts) {
+  Bench bench;
+  const Expr x = bench.Counting({2, 3}, DType::kInt32);
+  const Expr rows = bench.Input(DType::kInt32, {2}, {1, 1});
+  EXPECT_EQ(bench.Values(SetIndex(x, {Slice{}, 1}, bench.Input(DType::kFloat32, {}, {7.5}))),
+            (Values{0, 7, 2, 3, 7, 5}));
+  EXPECT_EQ(bench.Values(SetIndex(x, {rows}, bench.Input(DType::kInt32, {2, 1}, {8, 9}))),
+            (Values{0, 1, 2, 9, 9, 9}));
+  EXPECT_EQ(bench.Values(SetIndex(x, {0}, bench.Input(DType::kInt32, {1, 1, 3}, {6, 7, 8}))),
+            (Values{6, 7, 8, 3, 4, 5}));
+  EXPECT_EQ(ErrorOf(SetIndex(x, {0}, bench.Counting({2}))),
+            "expand: [2] does not become [3]: only axes of size 1 and new axes in front repeat");
+}
+
+TEST(Take, ElementsAndSlices) {
+  Bench bench;
+  const Expr x = bench.Counting({2, 3});
+  EXPECT_EQ(bench.Values(Take(x, bench.Input(DType::kInt32, {2}, {4, -1}))), (Values{4, 5}));
+  EXPECT_EQ(bench.Values(IndexSelect(x, 1, bench.Input(DType::kInt64, {2}, {2, 0}))),
+            (Values{2, 0, 5, 3}));
+  EXPECT_EQ(bench.Values(TakeAlong(x, 1, bench.Input(DType::kInt64, {1, 2}, {-1, 0}))),
+            (Values{2, 0, 5, 3}));
 }
 
 TEST(Embedding, TakesRows) {

@@ -45,7 +45,9 @@ Expr Cat(absl::Span<const Expr> operands, int64_t axis) {
       return Fail(x, "cat: {} and {} differ in more than axis {}", ShapeText(first->shape()),
                   ShapeText(x.shape()), axis);
     }
-    total += x.shape()[*at];
+    const absl::StatusOr<int64_t> sum = SizePlus(total, x.shape()[*at]);
+    if (!sum.ok()) return Expr(&x.graph(), sum.status());
+    total = *sum;
   }
   // Each piece padded to the whole length, and the index chooses. The sum of the pieces would be
   // shorter, but loses the sign of zero.
@@ -53,13 +55,22 @@ Expr Cat(absl::Span<const Expr> operands, int64_t axis) {
   int64_t end = total;
   for (auto x = operands.rbegin(); x != operands.rend(); ++x) {
     if (IsNothing(*x) || x->shape()[*at] == 0) continue;
-    const int64_t size = x->shape()[*at];
+    const absl::StatusOr<int64_t> begin = SizeMinus(end, x->shape()[*at]);
+    const absl::StatusOr<int64_t> after = SizeMinus(total, end);
+    if (!begin.ok() || !after.ok()) return Expr(&x->graph(), (begin.ok() ? after : begin).status());
     std::vector<PadAmount> amounts(first->rank());
-    amounts[*at] = {end - size, total - end};
+    amounts[*at] = {*begin, *after};
     const Expr piece = Pad(Cast(*x, dtype), amounts);
     if (!piece.ok()) return piece;
-    result = result ? Where(Lt(IndexAlong(piece, *at), end), piece, *result) : piece;
-    end -= size;
+    if (result) {
+      const Expr index = IndexAlong(piece, *at);
+      const Expr mine =
+          Varies(end) ? Lt(index, SizeValue(x->graph(), end, DType::kInt32)) : Lt(index, end);
+      result = Where(mine, piece, *result);
+    } else {
+      result = piece;
+    }
+    end = *begin;
   }
   return result ? *result : Cast(*first, dtype);
 }
@@ -96,6 +107,7 @@ absl::StatusOr<std::vector<Expr>> Split(const Expr& x, absl::Span<const int64_t>
   if (!x.ok()) return x.status();
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("split", x, axis).status();
+  if (auto error = NeedsNumber("split", x, *at)) return error->status();
   if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != x.shape()[*at]) {
     return InvalidArgument("split: sizes {} do not add up to axis {} of shape {}", ShapeText(sizes),
                            axis, ShapeText(x.shape()));
@@ -114,6 +126,7 @@ absl::StatusOr<std::vector<Expr>> SplitEvery(const Expr& x, int64_t size, int64_
   if (!x.ok()) return x.status();
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("split", x, axis).status();
+  if (auto error = NeedsNumber("split", x, *at)) return error->status();
   const int64_t length = x.shape()[*at];
   if (size < 0 || (size == 0 && length > 0)) {
     return InvalidArgument("split: pieces of {} elements", size);
@@ -128,6 +141,7 @@ absl::StatusOr<std::vector<Expr>> Chunk(const Expr& x, int64_t count, int64_t ax
   if (!x.ok()) return x.status();
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("chunk", x, axis).status();
+  if (auto error = NeedsNumber("chunk", x, *at)) return error->status();
   if (count < 1) return InvalidArgument("chunk: {} pieces", count);
   const int64_t size = x.shape()[*at];
   return SplitEvery(x, std::max<int64_t>((size + count - 1) / count, 1), axis);
@@ -137,6 +151,7 @@ absl::StatusOr<std::vector<Expr>> TensorSplit(const Expr& x, int64_t count, int6
   if (!x.ok()) return x.status();
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("tensor_split", x, axis).status();
+  if (auto error = NeedsNumber("tensor_split", x, *at)) return error->status();
   if (count < 1) return InvalidArgument("tensor_split: {} pieces", count);
   const int64_t size = x.shape()[*at];
   Dims sizes;
@@ -165,6 +180,7 @@ absl::StatusOr<std::vector<Expr>> Unbind(const Expr& x, int64_t axis) {
   if (!x.ok()) return x.status();
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("unbind", x, axis).status();
+  if (auto error = NeedsNumber("unbind", x, *at)) return error->status();
   std::vector<Expr> slices;
   for (int64_t i = 0; i < x.shape()[*at]; ++i) {
     slices.push_back(Select(x, *at, i));

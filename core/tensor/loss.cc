@@ -1,10 +1,16 @@
 #include "core/tensor/loss.h"
 
+#include <cmath>
+#include <numbers>
+
+#include "core/tensor/activation.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
+#include "core/tensor/distance.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/special.h"
 
 namespace tensord {
 namespace {
@@ -90,19 +96,108 @@ Expr L1Loss(const Expr& x, const Expr& y, Reduction reduction) {
   return Reduced(Abs(x - y), reduction);
 }
 
-Expr BinaryCrossEntropy(const Expr& probability, const Expr& target, Reduction reduction) {
+Expr SmoothL1Loss(const Expr& x, const Expr& y, double beta, Reduction reduction) {
+  if (auto error = CheckSameShape("smooth_l1_loss", x, y)) return *error;
+  if (!(beta >= 0)) return Fail(x, "smooth_l1_loss: beta {} is negative", beta);
+  if (beta == 0) return L1Loss(x, y, reduction);
+  const Expr d = x - y;
+  return Reduced(Where(Lt(Abs(d), beta), d * d * (0.5 / beta), Abs(d) - beta * 0.5), reduction);
+}
+
+Expr HuberLoss(const Expr& x, const Expr& y, double delta, Reduction reduction) {
+  if (auto error = CheckSameShape("huber_loss", x, y)) return *error;
+  if (!(delta > 0)) return Fail(x, "huber_loss: delta {} is not positive", delta);
+  const Expr d = x - y;
+  return Reduced(Where(Le(Abs(d), delta), d * d * 0.5, (Abs(d) - delta * 0.5) * delta), reduction);
+}
+
+Expr SoftMarginLoss(const Expr& x, const Expr& y, Reduction reduction) {
+  if (auto error = CheckSameShape("soft_margin_loss", x, y)) return *error;
+  return Reduced(Softplus(-(x * y)), reduction);
+}
+
+Expr HingeEmbeddingLoss(const Expr& x, const Expr& y, double margin, Reduction reduction) {
+  const Expr far = Relu(margin - x);
+  return Reduced(Where(Eq(y, 1), x, 0) + Where(Eq(y, -1), far, 0), reduction);
+}
+
+Expr MarginRankingLoss(const Expr& a, const Expr& b, const Expr& y, double margin,
+                       Reduction reduction) {
+  return Reduced(Relu(-y * (a - b) + margin), reduction);
+}
+
+Expr KlDiv(const Expr& x, const Expr& y, bool log_target, Reduction reduction) {
+  if (log_target) return Reduced(Exp(y) * (y - x), reduction);
+  return Reduced(XLogY(y, y) - y * x, reduction);
+}
+
+Expr PoissonNllLoss(const Expr& x, const Expr& y, const PoissonOptions& options,
+                    Reduction reduction) {
+  Expr loss = options.log_input ? Exp(x) - y * x : x - y * Log(x + options.eps);
+  if (options.full) {
+    const Expr large = Gt(y, 1);
+    const Expr safe = Where(large, y, 2);
+    const Expr stirling = safe * Log(safe) - safe + Log(safe * (2 * std::numbers::pi)) * 0.5;
+    loss = loss + Where(large, stirling, 0);
+  }
+  return Reduced(loss, reduction);
+}
+
+Expr GaussianNllLoss(const Expr& x, const Expr& y, const Expr& var, bool full, double eps,
+                     Reduction reduction) {
+  if (!x.ok()) return x;
+  if (!var.ok()) return var;
+  Expr spread = var;
+  if (spread.rank() + 1 == x.rank()) spread = Unsqueeze(spread, -1);
+  // The derivative passes where the variance is below eps too.
+  spread = spread + Detach(Clamp(spread, eps, std::nullopt) - spread);
+  const Expr d = x - y;
+  Expr loss = (Log(spread) + d * d / spread) * 0.5;
+  if (full) loss = loss + std::log(2 * std::numbers::pi) * 0.5;
+  return Reduced(loss, reduction);
+}
+
+Expr BinaryCrossEntropy(const Expr& probability, const Expr& target, Reduction reduction,
+                        const BinaryOptions& options) {
   if (auto error = CheckSameShape("binary_cross_entropy", probability, target)) return *error;
-  return Reduced(-target * Log(probability) - (1 - target) * Log(1 - probability), reduction);
+  const auto log = [&](const Expr& x) {
+    return options.least_log ? Clamp(Log(x), *options.least_log, std::nullopt) : Log(x);
+  };
+  Expr loss = -target * log(probability) - (1 - target) * log(1 - probability);
+  if (options.weight) loss = loss * *options.weight;
+  return Reduced(loss, reduction);
 }
 
 Expr BinaryCrossEntropyWithLogits(const Expr& logits, const Expr& target,
-                                  const std::optional<Expr>& positive_weight, Reduction reduction) {
+                                  const std::optional<Expr>& positive_weight, Reduction reduction,
+                                  const std::optional<Expr>& weight) {
   if (auto error = CheckSameShape("binary_cross_entropy", logits, target)) return *error;
   // log(1 + exp(-x)) without overflow.
-  const Expr cost = Log1p(Exp(-Abs(logits))) + Maximum(-logits, 0);
+  const Expr cost = Softplus(-logits);
   const Expr positive = positive_weight ? target * *positive_weight : target;
   // (1 - y) x + (1 + (w - 1) y) cost
-  return Reduced((1 - target) * logits + (positive + 1 - target) * cost, reduction);
+  Expr loss = (1 - target) * logits + (positive + 1 - target) * cost;
+  if (weight) loss = loss * *weight;
+  return Reduced(loss, reduction);
+}
+
+Expr CosineEmbeddingLoss(const Expr& a, const Expr& b, const Expr& y, double margin,
+                         Reduction reduction) {
+  constexpr double kEps = 1e-12;
+  const auto size = [](const Expr& x) { return Sum(x * x, -1) + kEps; };
+  const Expr cosine = Sum(a * b, -1) / Sqrt(size(a) * size(b));
+  const Expr far = Relu(cosine - margin);
+  return Reduced(Where(Eq(y, 1), 1 - cosine, Where(Eq(y, -1), far, 0)), reduction);
+}
+
+Expr TripletMarginLoss(const Expr& anchor, const Expr& positive, const Expr& negative,
+                       const TripletOptions& options, Reduction reduction) {
+  const auto distance = [&](const Expr& a, const Expr& b) {
+    return PairwiseDistance(a, b, options.p, options.eps);
+  };
+  Expr far = distance(anchor, negative);
+  if (options.swap) far = Minimum(far, distance(positive, negative));
+  return Reduced(Relu(distance(anchor, positive) - far + options.margin), reduction);
 }
 
 Expr NllLoss(const Expr& log_probability, const Expr& labels, const LabelOptions& options) {

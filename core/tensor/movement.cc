@@ -22,16 +22,92 @@ Dims WholeExcept(Shape shape, int64_t axis, int64_t begin, int64_t end) {
 // Every `stride`-th element from the first.
 Expr Stride(const Expr& x, int64_t axis, int64_t stride) {
   if (stride == 1) return x;
+  if (auto error = NeedsNumber("slice", x, axis)) return *error;
   const int64_t count = (x.shape()[axis] + stride - 1) / stride;
   const Expr apart = Reshape(x, WithInserted(x.shape(), axis + 1, 1));
   const Expr slid = Apply(Op::kSlide, {apart}, {axis, axis + 1, stride, 1, count});
   return Reshape(slid, WithAxis(x.shape(), axis, count));
 }
 
+// Bounds or sizes vary: steps of 1 only.
+Expr SliceVarying(const Expr& x, int64_t axis, const Slice& slice) {
+  const int64_t size = x.shape()[axis];
+  if (slice.step != 1) {
+    return Fail(x, "slice: step {} on axis {} of {}: where sizes vary the step must be 1",
+                slice.step, axis, ShapeText(x.shape()));
+  }
+  // From the end where it is negative, and at most the size.
+  const auto place = [&](int64_t bound) -> absl::StatusOr<int64_t> {
+    if (!Varies(bound) && bound < 0) {
+      TD_ASSIGN_OR_RETURN(bound, SizePlus(size, bound));
+      return SizeLow(bound) >= 0 ? bound : SizeArithmetic(Op::kMax, bound, 0);
+    }
+    if (SizeLow(bound) < 0) {
+      return InvalidArgument(
+          "slice: bound {} may be negative, which would count from the end only then",
+          SizeText(bound));
+    }
+    return SizeAtMost(bound, size) ? bound : SizeArithmetic(Op::kMin, bound, size);
+  };
+  const absl::StatusOr<int64_t> begin = place(slice.begin.value_or(0));
+  if (!begin.ok()) return Expr(&x.graph(), begin.status());
+  const absl::StatusOr<int64_t> end = slice.end ? place(*slice.end) : size;
+  if (!end.ok()) return Expr(&x.graph(), end.status());
+  return Shrink(x, axis, *begin, *end);
+}
+
+Expr UnflattenVarying(const Expr& x, int64_t axis, Shape dims) {
+  Dims result(x.shape().begin(), x.shape().begin() + axis), known;
+  for (int64_t dim : dims) {
+    if (dim != -1) known.push_back(dim);
+  }
+  const absl::StatusOr<Sizes> part = DimsOfShape(x.graph(), known);
+  if (!part.ok()) return Expr(&x.graph(), part.status());
+  const std::optional<Dim> missing = MissingFactor(x.graph(), {x.node()->dim(axis)}, *part);
+  if (!missing || known.size() + 1 < dims.size() ||
+      (known.size() == dims.size() && !missing->IsOne())) {
+    return Fail(x, "unflatten: axis {} of {} does not split into {}", axis, ShapeText(x.shape()),
+                ShapeText(dims));
+  }
+  for (int64_t dim : dims) result.push_back(dim == -1 ? SizeOf(*missing) : dim);
+  result.insert(result.end(), x.shape().begin() + axis + 1, x.shape().end());
+  return Reshape(x, result);
+}
+
+// Sizes vary on either side.
+Expr ReshapeVarying(const Expr& x, Shape dims) {
+  Dims known;
+  int64_t unknown = -1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == -1 && unknown < 0) {
+      unknown = static_cast<int64_t>(i);
+    } else if (dims[i] < 0 && !Varies(dims[i])) {
+      return Fail(x, "reshape: {} may have one -1 and no other negative size", ShapeText(dims));
+    } else {
+      known.push_back(dims[i]);
+    }
+  }
+  absl::StatusOr<Sizes> part = DimsOfShape(x.graph(), known);
+  if (!part.ok()) return Expr(&x.graph(), part.status());
+  const std::optional<Dim> missing = MissingFactor(x.graph(), ShapeOf(x.node()), *part);
+  if (!missing ||
+      (unknown < 0 && !missing->IsOne() && !SameCount(x.graph(), ShapeOf(x.node()), *part))) {
+    return Fail(x, "reshape: {} does not fit {}: sizes that vary must be factors on both sides",
+                ShapeText(x.shape()), ShapeText(dims));
+  }
+  if (unknown >= 0) part->insert(part->begin() + unknown, *missing);
+  if (ShapeOf(x.node()) == *part) return x;
+  const Node* node = x.node();
+  const SizedOp sized({&node, 1}, *part);
+  return Expr(&x.graph(),
+              x.graph().TryMake({.op = Op::kReshape, .src = sized.src, .ints = sized.ints}));
+}
+
 }  // namespace
 
 Expr Reshape(const Expr& x, absl::Span<const int64_t> dims) {
   if (!x.ok()) return x;
+  if (x.node()->has_dims() || AnyVaries(dims)) return ReshapeVarying(x, dims);
   Dims result(dims.begin(), dims.end());
   int64_t known = 1;
   int64_t* unknown = nullptr;
@@ -61,7 +137,9 @@ Expr BroadcastTo(const Expr& x, Shape shape) {
   if (!x.ok() || x.shape() == shape) return x;
   const size_t rank = x.shape().size();
   for (int64_t dim : shape) {
-    if (dim < 0) return Fail(x, "size {} in {} is negative", dim, ShapeText(shape));
+    if (dim < 0 && !Varies(dim)) {
+      return Fail(x, "size {} in {} is negative", dim, ShapeText(shape));
+    }
   }
   bool fits = shape.size() >= rank;
   Dims aligned(fits ? shape.size() - rank : 0, 1);
@@ -148,9 +226,12 @@ Expr Shrink(const Expr& x, int64_t axis, int64_t begin, int64_t end) {
   if (!x.ok()) return x;
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("shrink", x, axis);
-  if (begin < 0 || end < begin || end > x.shape()[*at]) {
-    return Fail(x, "shrink: [{}, {}) is outside of axis {} of shape {}", begin, end, axis,
-                ShapeText(x.shape()));
+  const int64_t size = x.shape()[*at];
+  if (!SizeAtMost(0, begin) || !SizeAtMost(begin, end) || !SizeAtMost(end, size)) {
+    const bool varies = Varies(begin) || Varies(end) || Varies(size);
+    return Fail(x, "shrink: [{}, {}) is outside of axis {} of shape {}{}", SizeText(begin),
+                SizeText(end), axis, ShapeText(x.shape()),
+                varies ? ", or may be: give the variables narrower bounds" : "");
   }
   if (begin == 0 && end == x.shape()[*at]) return x;
   return Apply(Op::kShrink, {x}, WholeExcept(x.shape(), *at, begin, end));
@@ -162,6 +243,9 @@ Expr SliceAxis(const Expr& x, int64_t axis, const Slice& slice) {
   if (!at) return AxisError("slice", x, axis);
   if (slice.step == 0) return Fail(x, "slice: the step is 0");
   const int64_t size = x.shape()[*at];
+  if (Varies(size) || Varies(slice.begin.value_or(0)) || Varies(slice.end.value_or(0))) {
+    return SliceVarying(x, *at, slice);
+  }
   const bool forward = slice.step > 0;
   // The positions a bound may have: a backward walk ends before element 0.
   const int64_t lowest = forward ? 0 : -1, highest = forward ? size : size - 1;
@@ -182,6 +266,13 @@ Expr Select(const Expr& x, int64_t axis, int64_t index) {
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("index", x, axis);
   const int64_t size = x.shape()[*at];
+  if (Varies(size) || Varies(index)) {
+    const absl::StatusOr<int64_t> from =
+        !Varies(index) && index < 0 ? SizePlus(size, index) : index;
+    const absl::StatusOr<int64_t> to = from.ok() ? SizePlus(*from, 1) : from;
+    if (!to.ok()) return Expr(&x.graph(), to.status());
+    return Reshape(Shrink(x, *at, *from, *to), WithoutAxis(x.shape(), *at));
+  }
   const std::optional<int64_t> i = ResolveAxis(index, size);
   if (!i) {
     return FailIndex(x, "index: {} is outside of axis {} of shape {}", index, axis,
@@ -225,7 +316,9 @@ Expr Flatten(const Expr& x, int64_t first, int64_t last) {
   Dims dims(x.shape().begin(), x.shape().begin() + *a + 1);
   for (int64_t i = *a + 1; i < x.rank(); ++i) {
     if (i <= *b) {
-      dims.back() *= x.shape()[i];
+      const absl::StatusOr<int64_t> product = SizeProduct({dims.back(), x.shape()[i]});
+      if (!product.ok()) return Expr(&x.graph(), product.status());
+      dims.back() = *product;
     } else {
       dims.push_back(x.shape()[i]);
     }
@@ -237,6 +330,7 @@ Expr Unflatten(const Expr& x, int64_t axis, absl::Span<const int64_t> dims) {
   if (!x.ok()) return x;
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("unflatten", x, axis);
+  if (Varies(x.shape()[*at]) || AnyVaries(dims)) return UnflattenVarying(x, *at, dims);
   // The sizes are of that axis alone: -1 is what remains of it.
   int64_t known = 1, unknown = 0;
   for (int64_t dim : dims) {
@@ -267,6 +361,11 @@ Expr Narrow(const Expr& x, int64_t axis, int64_t start, int64_t length) {
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("narrow", x, axis);
   const int64_t size = x.shape()[*at];
+  if (Varies(size) || Varies(start) || Varies(length)) {
+    const absl::StatusOr<int64_t> end = SizePlus(start, length);
+    if (!end.ok()) return Expr(&x.graph(), end.status());
+    return Shrink(x, *at, start, *end);
+  }
   if (start < -size || start > size) {
     return FailIndex(x, "narrow: start {} is outside of axis {} of {}", start, axis,
                      ShapeText(x.shape()));

@@ -1,7 +1,7 @@
-// Number: a plain scalar argument, such as the 2 in `x * 2`. It is weak: it takes the tensor's
-// dtype as long as the kind allows it.
+// Number: a plain scalar argument, such as the 2 in `x * 2`. It is weak (ir/dtype.h): it takes the
+// tensor's dtype as long as the kind allows it.
 //
-//   int tensor and 2.5 -> float32;  half tensor and 2.5 -> half;  bool tensor and 2 -> int32
+//   half tensor and 2.5 -> half;  int tensor and 2.5 -> weakfloat;  bool tensor and 2 -> weakint
 #pragma once
 
 #include <cstdint>
@@ -26,31 +26,35 @@ class Number {
       float_ = value;
     } else {
       int_ = static_cast<int64_t>(value);
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8) is_large_ = int_ < 0;
     }
   }
 
   Kind kind() const { return kind_; }
   // The value if the kind is not float. A uint64 is kept as two's complement.
   int64_t AsInt() const { return int_; }
-  double AsDouble() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(int_); }
+  double AsDouble() const {
+    if (kind_ == Kind::kFloat) return float_;
+    return is_large_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_);
+  }
+  // Whether it is an integer beyond int64.
+  bool is_large() const { return is_large_; }
 
-  // The dtype of an array made of this number: bool, int32 or float32.
-  DType DefaultDType() const {
+  DType dtype() const {
     return kind_ == Kind::kBool  ? DType::kBool
-           : kind_ == Kind::kInt ? DType::kInt32
-                                 : DType::kFloat32;
+           : kind_ == Kind::kInt ? DType::kWeakInt
+                                 : DType::kWeakFloat;
   }
+  // The dtype of an array made of this number: bool, or a default.
+  DType DefaultDType() const { return Strong(dtype()); }
   // The dtype it takes beside a tensor of that dtype.
-  DType DTypeBeside(DType tensor) const {
-    if (IsFloat(tensor) || kind_ == Kind::kBool) return tensor;
-    if (kind_ == Kind::kFloat) return DType::kFloat32;
-    return tensor == DType::kBool ? DType::kInt32 : tensor;
-  }
+  DType DTypeBeside(DType tensor) const { return Promote(tensor, dtype()); }
 
   std::string ToString() const;  // "2", "2.5", "true"
 
  private:
   Kind kind_;
+  bool is_large_ = false;
   int64_t int_ = 0;
   double float_ = 0;
 };

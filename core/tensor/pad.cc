@@ -34,6 +34,7 @@ Expr Beyond(const Expr& x, int64_t axis, PadMode mode, int64_t count, bool befor
 Expr PadAxis(const Expr& x, int64_t axis, PadAmount amount, PadMode mode) {
   if (!x.ok()) return x;
   const auto [before, after] = amount;
+  if (auto error = NeedsNumber("pad", x, axis)) return *error;
   const int64_t size = x.shape()[axis];
   const int64_t most = std::max(before, after);
   const int64_t limit = mode == PadMode::kReflect    ? size - 1
@@ -73,6 +74,17 @@ Expr Pad(const Expr& x, absl::Span<const PadAmount> amounts, Number value) {
   for (size_t i = 0; i < amounts.size(); ++i) {
     const auto [before, after] = amounts[i];
     const int64_t dim = x.shape()[i];
+    if (Varies(before) || Varies(after) || Varies(dim)) {
+      // Amounts that vary only grow.
+      if ((!Varies(before) && before < 0) || (!Varies(after) && after < 0)) {
+        return Fail(x, "pad: ({}, {}) crops axis {} of {}, where sizes vary; use a slice",
+                    SizeText(before), SizeText(after), i, ShapeText(x.shape()));
+      }
+      crop.insert(crop.end(), {0, dim});
+      grow.insert(grow.end(), {before, after});
+      grows |= before != 0 || after != 0;
+      continue;
+    }
     const int64_t begin = std::max<int64_t>(-before, 0);
     const int64_t end = dim - std::max<int64_t>(-after, 0);
     if (begin > end) {

@@ -33,6 +33,24 @@ Drawn Normal(const RandomState& state, Shape shape, DType dtype);
 // In [low, high), at most 2^32 values. Each is off from equally likely by less than 2^-32.
 Drawn RandInt(const RandomState& state, Shape shape, int64_t low, int64_t high, DType dtype);
 
+// ---- distributions made of uniform numbers: pure functions of numbers in [0, 1)
+
+// True with the probability at each element, in the dtype of p.
+Expr BernoulliFrom(const Expr& p, const Expr& uniform);
+// Of that rate: -log(1 - u) / rate.
+Expr ExponentialFrom(const Expr& uniform, const Expr& rate);
+// The number of trials up to the first success of probability p, from 1 on.
+Expr GeometricFrom(const Expr& uniform, const Expr& p);
+Expr CauchyFrom(const Expr& uniform, const Expr& median, const Expr& scale);
+// Poisson's distribution, in the dtype of `rate`: below a rate of 10 by inversion, above by
+// Hoermann's transformed rejection (PTRS, 1993). `uniform` [kPoissonDraws, rate's shape..]: with
+// this many tries less than one element in 10^7 falls back to a rounded normal number.
+inline constexpr int64_t kPoissonDraws = 17;
+Expr PoissonFrom(const Expr& rate, const Expr& uniform);
+
+// Threefry on uint64, elementwise: the words of x encrypted under those of `seed`, low ones first.
+Expr Threefry(const Expr& x, const Expr& seed);
+
 // The block function, elementwise on uint32: encrypts (c0, c1) under (k0, k1).
 std::pair<Expr, Expr> Threefry2x32(const Expr& k0, const Expr& k1, const Expr& c0, const Expr& c1);
 

@@ -10,11 +10,13 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/sort_key.h"
 
 namespace tensord {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // The axes in ascending order, or the error in `x`. A tensor without axes takes 0 and -1 as well.
 std::optional<Expr> Resolve(std::string_view name, const Expr& x, const Axes& axes, Dims& result) {
@@ -63,17 +65,25 @@ Expr ReduceOver(ReduceKind kind, const Expr& x, Shape axes) {
   return ints.size() == 1 ? x : Apply(Op::kReduce, {x}, ints);
 }
 
-int64_t CountOver(const Expr& x, Shape axes) {
-  int64_t count = 1;
-  for (int64_t axis : axes) count *= x.shape()[axis];
-  return count;
+bool NoneOver(const Expr& x, Shape axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](int64_t axis) { return x.shape()[axis] == 0; });
+}
+
+// How many elements are reduced to one.
+Expr CountOver(const Expr& x, Shape axes, DType dtype) {
+  Dims sizes;
+  for (int64_t axis : axes) sizes.push_back(x.shape()[axis]);
+  const absl::StatusOr<int64_t> count = SizeProduct(sizes);
+  if (!count.ok()) return Expr(&x.graph(), count.status());
+  if (Varies(*count)) return SizeValue(x.graph(), *count, dtype);
+  return Constant(x.graph(), static_cast<double>(*count), dtype);
 }
 
 Expr Reduce(std::string_view name, ReduceKind kind, const Expr& x, const Axes& axes, Keep keep) {
   Dims over;
   if (std::optional<Expr> error = Resolve(name, x, axes, over)) return *error;
   const bool extreme = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
-  if (extreme && x.dtype() != DType::kBool && CountOver(x, over) == 0) {
+  if (extreme && x.dtype() != DType::kBool && NoneOver(x, over)) {
     return Fail(x, "{}: shape {} has no elements over axes {}", name, ShapeText(x.shape()),
                 ShapeText(over));
   }
@@ -83,12 +93,21 @@ Expr Reduce(std::string_view name, ReduceKind kind, const Expr& x, const Axes& a
 
 // In float32 or wider, axes kept.
 Moments MomentsOver(const Expr& x, Shape over, int64_t correction) {
-  const double n = static_cast<double>(CountOver(x, over));
   const Expr f = Cast(x, ComputeDType(x.dtype()));
+  const Expr n = CountOver(x, over, f.dtype());
   const Expr mean = ReduceOver(ReduceKind::kAdd, f, over) / n;
   const Expr centred = f - mean;
   const Expr squares = ReduceOver(ReduceKind::kAdd, centred * centred, over);
-  return {mean, squares / std::max(n - static_cast<double>(correction), 0.0)};
+  const Expr divisor = n - static_cast<double>(correction);
+  const bool is_number = n.ok() && n.node()->IsConst();
+  if (!is_number) return {mean, squares / Maximum(divisor, 0.0)};
+  const double count = n.node()->Float(), rest = count - static_cast<double>(correction);
+  if (rest > 0 || count == 0) return {mean, squares / std::max(rest, 0.0)};
+  // More is taken off than there are elements. The derivative of the quotient by 0 would be NaN all
+  // over; as in PyTorch it is infinite, and NaN at the mean.
+  const Expr slope = Where(Eq(f, BroadcastTo(mean, f.shape())), kNan, FullLike(f, kInf));
+  const Expr steep = ReduceOver(ReduceKind::kAdd, WithSlope(FullLike(f, 0), f, slope), over);
+  return {mean, Detach(squares / 0.0) + steep};
 }
 
 // x minus its maximum along `axis`; the maximum only keeps exp in range, so it has no gradient.
@@ -100,29 +119,28 @@ Expr Shifted(const Expr& x, int64_t axis) {
 Expr ArgExtreme(std::string_view name, ReduceKind kind, const Expr& x, int64_t axis, Keep keep) {
   Dims over;
   if (std::optional<Expr> error = Resolve(name, x, Axes(axis), over)) return *error;
-  if (CountOver(x, over) == 0) {
+  if (NoneOver(x, over)) {
     return Fail(x, "{}: axis {} of {} has no elements", name, axis, ShapeText(x.shape()));
   }
   if (over.empty()) return Constant(x.graph(), 0, DType::kInt32);
-  const Expr extreme = ReduceOver(kind, x, over);
-  Expr here = Eq(x, extreme);
-  if (IsFloat(x.dtype())) here = LogicalOr(here, IsNan(x));  // then the extreme is NaN as well
-  const Expr index = Where(here, IndexAlong(x, over[0]), std::numeric_limits<int32_t>::max());
-  const Expr first = ReduceOver(ReduceKind::kMin, index, over);
+  const Expr position = IndexAlong(x, over[0]);
+  const bool is_max = kind == ReduceKind::kMax;
+  Expr first = position;
+  if (BitSize(x.dtype()) < 64) {
+    // One reduction of pairs: the value above the position, which counts back for a maximum.
+    const Expr key = NarrowSortKey(x, is_max ? IntMax(DType::kInt32) : IntMin(DType::kInt32));
+    const Expr low = Cast(is_max ? BitwiseNot(position) : position, DType::kUint32);
+    const Expr pair = BitwiseOr(ShiftLeft(Cast(key, DType::kInt64), 32), Cast(low, DType::kInt64));
+    const Expr best = Cast(ReduceOver(kind, pair, over), DType::kInt32);
+    first = is_max ? BitwiseNot(best) : best;
+  } else {
+    const Expr extreme = ReduceOver(kind, x, over);
+    Expr here = Eq(x, extreme);
+    if (IsFloat(x.dtype())) here = LogicalOr(here, IsNan(x));  // then the extreme is NaN as well
+    const Expr index = Where(here, position, std::numeric_limits<int32_t>::max());
+    first = ReduceOver(ReduceKind::kMin, index, over);
+  }
   return keep == kKeepDims ? first : Drop(first, over);
-}
-
-Expr Cumulate(std::string_view name, ReduceKind kind, const Expr& x, int64_t axis,
-              Number identity) {
-  Dims over;
-  if (std::optional<Expr> error = Resolve(name, x, Axes(axis), over)) return *error;
-  if (over.empty() || x.shape()[over[0]] <= 1) return x;
-  const int64_t at = over[0], size = x.shape()[at];
-  std::vector<PadAmount> amounts(x.rank());
-  amounts[at].before = size - 1;
-  const Expr windows = Windows(Pad(x, amounts, identity), at, {.taps = size});
-  if (!windows.ok()) return windows;
-  return Drop(ReduceOver(kind, windows, {at + 1}), {at + 1});
 }
 
 }  // namespace
@@ -130,7 +148,7 @@ Expr Cumulate(std::string_view name, ReduceKind kind, const Expr& x, int64_t axi
 Expr Sum(const Expr& x, const Axes& axes, Keep keep) {
   if (!x.ok()) return x;
   const Expr sum = Reduce("sum", ReduceKind::kAdd, Cast(x, SumAccumulator(x.dtype())), axes, keep);
-  return IsFloat(x.dtype()) ? Cast(sum, x.dtype()) : sum;
+  return IsFloat(x.dtype()) ? Cast(sum, Strong(x.dtype())) : sum;
 }
 
 Expr Prod(const Expr& x, const Axes& axes, Keep keep) {
@@ -155,9 +173,8 @@ Expr All(const Expr& x, const Axes& axes, Keep keep) {
 Expr Mean(const Expr& x, const Axes& axes, Keep keep) {
   Dims over;
   if (std::optional<Expr> error = Resolve("mean", x, axes, over)) return *error;
-  const double n = static_cast<double>(CountOver(x, over));
   return InFloat32(x, [&](const Expr& f) {
-    const Expr mean = ReduceOver(ReduceKind::kAdd, f, over) / n;
+    const Expr mean = ReduceOver(ReduceKind::kAdd, f, over) / CountOver(f, over, f.dtype());
     return keep == kKeepDims ? mean : Drop(mean, over);
   });
 }
@@ -190,10 +207,6 @@ Expr ArgMin(const Expr& x, int64_t axis, Keep keep) {
 Expr LogSumExp(const Expr& x, const Axes& axes, Keep keep) {
   Dims over;
   if (std::optional<Expr> error = Resolve("logsumexp", x, axes, over)) return *error;
-  if (CountOver(x, over) == 0) {
-    return Fail(x, "logsumexp: shape {} has no elements over axes {}", ShapeText(x.shape()),
-                ShapeText(over));
-  }
   return InFloat32(x, [&](const Expr& f) {
     const Expr largest = Detach(ReduceOver(ReduceKind::kMax, f, over));
     // An infinite maximum would make inf - inf.
@@ -206,7 +219,7 @@ Expr LogSumExp(const Expr& x, const Axes& axes, Keep keep) {
 Expr Softmax(const Expr& x, int64_t axis) {
   Dims over;
   if (std::optional<Expr> error = Resolve("softmax", x, Axes(axis), over)) return *error;
-  if (CountOver(x, over) == 0) return Cast(x, LeastUpperFloat(x.dtype()));
+  if (NoneOver(x, over)) return Cast(x, LeastUpperFloat(x.dtype()));
   return InFloat32(x, [&](const Expr& f) {
     if (over.empty()) return FullLike(f, 1);
     const Expr e = Exp(Shifted(f, over[0]));
@@ -217,35 +230,12 @@ Expr Softmax(const Expr& x, int64_t axis) {
 Expr LogSoftmax(const Expr& x, int64_t axis) {
   Dims over;
   if (std::optional<Expr> error = Resolve("log_softmax", x, Axes(axis), over)) return *error;
-  if (CountOver(x, over) == 0) return Cast(x, LeastUpperFloat(x.dtype()));
+  if (NoneOver(x, over)) return Cast(x, LeastUpperFloat(x.dtype()));
   return InFloat32(x, [&](const Expr& f) {
     if (over.empty()) return FullLike(f, 0);
     const Expr shifted = Shifted(f, over[0]);
     return shifted - Log(ReduceOver(ReduceKind::kAdd, Exp(shifted), over));
   });
-}
-
-Expr CumSum(const Expr& x, int64_t axis) {
-  if (!x.ok()) return x;
-  const Expr sum =
-      Cumulate("cumsum", ReduceKind::kAdd, Cast(x, SumAccumulator(x.dtype())), axis, 0);
-  return IsFloat(x.dtype()) ? Cast(sum, x.dtype()) : sum;
-}
-
-Expr CumProd(const Expr& x, int64_t axis) {
-  return Cumulate("cumprod", ReduceKind::kMul, x, axis, 1);
-}
-
-Expr CumMax(const Expr& x, int64_t axis) {
-  if (!x.ok()) return x;
-  const Number least = IsFloat(x.dtype()) ? Number(-kInf) : Number(IntMin(x.dtype()));
-  return Cumulate("cummax", ReduceKind::kMax, x, axis, least);
-}
-
-Expr CumMin(const Expr& x, int64_t axis) {
-  if (!x.ok()) return x;
-  const Number most = IsFloat(x.dtype()) ? Number(kInf) : Number(IntMax(x.dtype()));
-  return Cumulate("cummin", ReduceKind::kMin, x, axis, most);
 }
 
 }  // namespace tensord

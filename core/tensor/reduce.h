@@ -58,11 +58,4 @@ Expr LogSumExp(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);
 Expr Softmax(const Expr& x, int64_t axis);
 Expr LogSoftmax(const Expr& x, int64_t axis);
 
-// Running totals along an axis. They reduce a window per element: the work is quadratic in the
-// length of the axis.
-Expr CumSum(const Expr& x, int64_t axis);
-Expr CumProd(const Expr& x, int64_t axis);
-Expr CumMax(const Expr& x, int64_t axis);
-Expr CumMin(const Expr& x, int64_t axis);
-
 }  // namespace tensord

@@ -113,17 +113,5 @@ TEST(Softmax, IsStableAndAddsUp) {
   EXPECT_EQ(bench.Values(Softmax(Constant(bench.graph(), 3.0, DType::kFloat32), 0)), (Values{1}));
 }
 
-TEST(Cumulative, RunsAlongTheAxis) {
-  Bench bench;
-  const Expr x = bench.Input(DType::kInt8, {2, 3}, {1, 2, 3, -4, 5, -6});
-  EXPECT_EQ(bench.Values(CumSum(x, 1)), (Values{1, 3, 6, -4, 1, -5}));
-  EXPECT_EQ(CumSum(x, 1).dtype(), DType::kInt32);
-  EXPECT_EQ(bench.Values(CumSum(x, 0)), (Values{1, 2, 3, -3, 7, -3}));
-  EXPECT_EQ(bench.Values(CumProd(x, -1)), (Values{1, 2, 6, -4, -20, 120}));
-  EXPECT_EQ(bench.Values(CumMax(x, 1)), (Values{1, 2, 3, -4, 5, 5}));
-  EXPECT_EQ(bench.Values(CumMin(x, 1)), (Values{1, 1, 1, -4, -4, -6}));
-  EXPECT_EQ(ShapeOf(CumSum(Zeros(bench.graph(), {0}, DType::kFloat32), 0)), (Sizes{0}));
-}
-
 }  // namespace
 }  // namespace tensord

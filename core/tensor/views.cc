@@ -9,7 +9,7 @@ namespace {
 
 // Whether x repeats one element along the axis.
 bool Repeats(const Expr& x, int64_t axis) {
-  return x.node()->op == Op::kExpand && x.node()->src[0]->shape[axis] == 1 && x.shape()[axis] != 1;
+  return x.node()->op == Op::kExpand && x.node()->src[0]->dim(axis).IsOne() && x.shape()[axis] != 1;
 }
 
 Expr Inner(const Expr& x) { return Expr(&x.graph(), x.node()->src[0]); }
@@ -23,7 +23,7 @@ Dims With(Shape shape, int64_t axis, int64_t size) {
 // The shape below an Expand from `inner` to `outer` that makes `target` of it, if a reshape never
 // joins repeated axes with others.
 std::optional<Dims> ReshapeBelow(Shape inner, Shape outer, Shape target) {
-  if (NumElements(outer) == 0) return std::nullopt;
+  if (AnyVaries(outer) || AnyVaries(target) || NumElements(outer) == 0) return std::nullopt;
   Dims result(target.size(), 1);
   size_t i = 0, j = 0;
   while (true) {
@@ -66,6 +66,7 @@ Expr BelowExpand(Op op, absl::Span<const int64_t> ints, const Expr& x) {
       }
       break;
     case Op::kShrink: {
+      if (AnyVaries(ints)) break;
       Dims pairs, dims;
       for (int64_t i = 0; i < x.rank(); ++i) {
         const int64_t begin = ints[2 * i], end = ints[2 * i + 1];
@@ -89,7 +90,7 @@ Expr BelowExpand(Op op, absl::Span<const int64_t> ints, const Expr& x) {
     default:
       break;
   }
-  return Apply(op, {x}, ints);
+  return op == Op::kReshape ? Reshape(x, ints) : Apply(op, {x}, ints);
 }
 
 // A product is zero where one factor is, so one factor gets the zeros of Unslide and the other may

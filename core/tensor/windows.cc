@@ -43,6 +43,7 @@ Expr Windows(const Expr& x, int64_t axis, const Window& window) {
   if (!x.ok()) return x;
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("windows", x, axis);
+  if (auto error = NeedsNumber("windows", x, *at)) return *error;
   const auto [taps, stride, dilation] = window;
   const int64_t size = x.shape()[*at];
   if (taps < 1 || stride < 1 || dilation < 1) {

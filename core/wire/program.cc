@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ir/dims.h"
 
 namespace tensord {
 namespace {
@@ -44,7 +45,9 @@ absl::StatusOr<DType> DecodeDType(Op op, uint32_t number) {
                            kNumDTypes - 1);
   }
   const DType dtype = static_cast<DType>(number);
-  if (ItemSize(dtype) == 0) {
+  // Sizes that vary are indices: CheckIndex says which.
+  const bool is_size = dtype == DType::kIndex && (op == Op::kConst || op == Op::kCast);
+  if (ItemSize(dtype) == 0 && !is_size) {
     return InvalidArgument("dtype {} is not legal in a tensor graph", Name(dtype));
   }
   return dtype;
@@ -57,6 +60,7 @@ absl::StatusOr<const Node*> DecodeConst(Graph& graph, DType dtype, const v1::Nod
   }
   const int64_t bits = message.ints(0);
   if (IsFloat(dtype)) return graph.Float(dtype, std::bit_cast<double>(bits));
+  if (dtype == DType::kIndex) TD_RETURN_IF_ERROR(CheckDim(graph.Index(bits)));
   // Values are canonical in a graph (an int8 lies in [-128, 127]); Int brings them there.
   return graph.Int(dtype, bits);
 }
@@ -93,6 +97,24 @@ absl::Status CheckSize(const Node* node, const WireLimits& limits) {
   return absl::OkStatus();
 }
 
+// Indices at tensor level are the sizes of tensors and what those are made of. Arithmetic on them
+// takes for granted that nothing overflows, so it is checked before it is done.
+absl::Status CheckIndex(Op op, DType dtype, absl::Span<const Node* const> src) {
+  bool any = dtype == DType::kIndex;
+  for (const Node* operand : src) any |= operand->dtype == DType::kIndex;
+  if (!any || HasSizes(op)) return absl::OkStatus();
+  if (!In(op, kDimOps) || (!src.empty() && !src[0]->shape.empty())) {
+    return InvalidArgument("an index serves as a size and in arithmetic of scalars only");
+  }
+  if (op == Op::kCast && !src.empty() && !IsInt(src[0]->dtype) && src[0]->dtype != DType::kIndex) {
+    return InvalidArgument("a {} does not become an index", Name(src[0]->dtype));
+  }
+  if (src.size() == 2 && src[0]->dtype == DType::kIndex && src[1]->dtype == DType::kIndex) {
+    return CheckDimOp(op, src[0], src[1]);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<const Node*> DecodeNode(Graph& graph, const v1::Node& message, uint32_t index,
                                        size_t total, const MadeNodes& made,
                                        const WireLimits& limits) {
@@ -118,10 +140,15 @@ absl::StatusOr<const Node*> DecodeNode(Graph& graph, const v1::Node& message, ui
   }
   if (op == Op::kConst) return DecodeConst(graph, dtype, message);
   if (op == Op::kVariable) TD_RETURN_IF_ERROR(CheckVariable(dtype, message, limits));
+  TD_RETURN_IF_ERROR(CheckIndex(op, dtype, src));
   const absl::Span<const int64_t> ints(message.ints().data(), message.ints_size());
   TD_ASSIGN_OR_RETURN(
       const Node* node,
       graph.TryMake({.op = op, .src = src, .ints = ints, .text = message.text(), .dtype = dtype}));
+  if (node->dtype == DType::kIndex) {
+    if (!IsDim(node)) return InvalidArgument("an index that is not made of variables");
+    TD_RETURN_IF_ERROR(CheckDim(node));
+  }
   TD_RETURN_IF_ERROR(CheckSize(node, limits));
   return node;
 }
@@ -213,6 +240,9 @@ absl::Status DecodeOutputs(const v1::Program& message, const MadeNodes& made, Pr
   for (int i = 0; i < message.outputs_size(); ++i) {
     const v1::Output& output = message.outputs(i);
     TD_ASSIGN_OR_RETURN(const Node* node, Lookup(made, output.node()), "output {}", i);
+    if (ItemSize(node->dtype) == 0) {
+      return InvalidArgument("output {}: {} is not legal in memory", i, Name(node->dtype));
+    }
     const int64_t slot = int64_t{output.overwrites_plus_one()} - 1;
     if (slot == Program::kFresh) {
       program.outputs.push_back({.value = node});
@@ -223,10 +253,10 @@ absl::Status DecodeOutputs(const v1::Program& message, const MadeNodes& made, Pr
                              program.inputs.size());
     }
     const Node* input = program.inputs[slot];
-    if (input->dtype != node->dtype || input->shape != node->shape) {
-      return InvalidArgument("output {}: {}[{}] cannot overwrite input {}, which is {}[{}]", i,
-                             Name(node->dtype), fmt::join(node->shape, ", "), slot,
-                             Name(input->dtype), fmt::join(input->shape, ", "));
+    if (input->dtype != node->dtype || !SameShape(input, node)) {
+      return InvalidArgument("output {}: {}{} cannot overwrite input {}, which is {}{}", i,
+                             Name(node->dtype), ShapeText(node), slot, Name(input->dtype),
+                             ShapeText(input));
     }
     if (!overwritten.insert(slot).second) {
       return InvalidArgument("output {}: input {} is overwritten by an earlier output already", i,
@@ -263,6 +293,7 @@ v1::Program Encode(const Program& program) {
 
   v1::Program message;
   message.set_name(program.name);
+  message.set_fast_math(program.fast_math);
   absl::flat_hash_map<const Node*, uint32_t> index;
   for (const Node* node : TopologicalOrder(roots)) {
     index[node] = static_cast<uint32_t>(message.nodes_size());
@@ -289,6 +320,7 @@ absl::StatusOr<Program> Decode(const v1::Program& message, const WireLimits& lim
   TD_RETURN_IF_ERROR(CheckCounts(message, limits));
   Program program;
   program.name = message.name();
+  program.fast_math = message.fast_math();
   MadeNodes made;
   TD_RETURN_IF_ERROR(DecodeNodes(message, limits, program.graph, made));
   TD_RETURN_IF_ERROR(DecodeInputs(message, made, program));

@@ -288,10 +288,6 @@ class FakeRuntime final : public Runtime {
     return run;
   }
 
-  absl::StatusOr<uint64_t> SubmitList(Device&, const std::function<void(CommandList&)>&) override {
-    return Unimplemented("the fake takes no lists of commands");
-  }
-
   CacheStats cache_stats() const override {
     return {.plans = 1,
             .plan_hits = 2,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -32,6 +33,12 @@ Target Lacking(DTypeSet lacks) {
 Target Host() { return LlvmHostTarget(); }
 Target WithoutSmallFloats() {
   return Lacking({kFloat8E4M3, kFloat8E5M2, kFloat8E4M3Fnuz, kFloat8E5M2Fnuz, kFloat16, kBFloat16});
+}
+
+// All that can be taken away.
+Target Least() {
+  return Lacking({kFloat8E4M3, kFloat8E5M2, kFloat8E4M3Fnuz, kFloat8E5M2Fnuz, kFloat16, kBFloat16,
+                  kFloat64, kInt64, kUint64});
 }
 
 struct Case {
@@ -70,6 +77,36 @@ bool Agrees(Op op, const Scalar& actual, const Scalar& expected) {
   return std::abs(code(actual) - code(expected)) <= 1;
 }
 
+// The outputs' bytes; nothing if the test has failed.
+std::vector<std::vector<uint8_t>> RunOn(const Target& target, const Program& program,
+                                        const std::vector<std::vector<Scalar>>& inputs) {
+  const auto schedule = MakeSchedule(program);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  if (!schedule.ok()) return {};
+  std::vector<std::vector<uint8_t>> memory;
+  for (const Schedule::Buffer& buffer : schedule->buffers) {
+    memory.emplace_back(buffer.bytes(), 0xAA);
+    if (buffer.kind == Schedule::Kind::kInput) memory.back() = Pack(inputs[buffer.index]);
+  }
+  for (const Schedule::Step& step : schedule->steps) {
+    EXPECT_NE(step.kernel, Schedule::Step::kCopy);
+    const auto linear = LowerKernel(*schedule->kernels[step.kernel], target);
+    EXPECT_TRUE(linear.ok()) << linear.status();
+    if (!linear.ok()) return {};
+    for (const Node* node : (*linear)->program.body) {
+      EXPECT_FALSE(target.lacks.contains(node->dtype)) << Name(node->op) << Name(node->dtype);
+    }
+    const LoadedLinear kernel((*linear)->program, target);
+    if (!kernel.ok()) return {};
+    std::vector<void*> buffers;
+    for (int buffer : step.buffers) buffers.push_back(memory[buffer].data());
+    kernel.Run(buffers);
+  }
+  std::vector<std::vector<uint8_t>> outputs;
+  for (int buffer : schedule->outputs) outputs.push_back(memory[buffer]);
+  return outputs;
+}
+
 // out[i] = op(a[i], b[i], c[i]) for each case, all in one program.
 void ExpectAsEval(const Target& target, const std::vector<Case>& cases,
                   const std::vector<std::vector<Scalar>>& operands) {
@@ -85,26 +122,8 @@ void ExpectAsEval(const Target& target, const std::vector<Case>& cases,
     if (c.op == Op::kWhere) src[0] = program.graph.Cast(x[0], kBool);
     program.outputs.push_back({program.graph.Make({.op = c.op, .src = src, .dtype = c.result})});
   }
-  const auto schedule = MakeSchedule(program);
-  ASSERT_TRUE(schedule.ok()) << schedule.status();
-  std::vector<std::vector<uint8_t>> memory;
-  for (const Schedule::Buffer& buffer : schedule->buffers) {
-    memory.emplace_back(buffer.bytes(), 0xAA);
-    if (buffer.kind == Schedule::Kind::kInput) memory.back() = Pack(operands[buffer.index]);
-  }
-  for (const Schedule::Step& step : schedule->steps) {
-    ASSERT_NE(step.kernel, Schedule::Step::kCopy);
-    const auto linear = LowerKernel(*schedule->kernels[step.kernel], target);
-    ASSERT_TRUE(linear.ok()) << linear.status();
-    for (const Node* node : (*linear)->program.body) {
-      ASSERT_FALSE(target.lacks.contains(node->dtype)) << Name(node->op) << Name(node->dtype);
-    }
-    const LoadedLinear kernel((*linear)->program, target);
-    ASSERT_TRUE(kernel.ok());
-    std::vector<void*> buffers;
-    for (int buffer : step.buffers) buffers.push_back(memory[buffer].data());
-    kernel.Run(buffers);
-  }
+  const std::vector<std::vector<uint8_t>> outputs = RunOn(target, program, operands);
+  ASSERT_EQ(outputs.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& c = cases[i];
     int failures = 0;
@@ -114,7 +133,7 @@ void ExpectAsEval(const Target& target, const std::vector<Case>& cases,
       if (c.op == Op::kWhere) src[0] = *EvalOp(Op::kCast, kBool, {{src[0]}});
       const std::optional<Scalar> expected = EvalOp(c.op, c.result, src);
       ASSERT_TRUE(expected.has_value());
-      const Scalar actual = Unpack(memory[schedule->outputs[i]], c.result, k);
+      const Scalar actual = Unpack(outputs[i], c.result, k);
       if (Agrees(c.op, actual, *expected)) continue;
       ++failures;
       std::string text;
@@ -205,6 +224,7 @@ std::vector<Case> CasesOf(DType dtype) {
   for (int i = 0; i < kNumOps; ++i) {
     const Op op = static_cast<Op>(i);
     if (!In(op, ElementwiseOps()) || op == Op::kFma) continue;
+    if (op == Op::kTrunc && !IsFloat(dtype)) continue;
     if (op == Op::kCast || op == Op::kBitcast) {
       for (auto range : {absl::MakeSpan(kSmall), absl::MakeSpan(kOthers)}) {
         for (DType to : range) {
@@ -230,7 +250,7 @@ TEST_P(DecomposeTest, EveryValueConvertsExactly) {
   for (const Case& c : CasesOf(GetParam())) {
     if (Info(c.op).num_src == 1) cases.push_back(c);
   }
-  for (const Target& target : {Host(), WithoutSmallFloats()}) {
+  for (const Target& target : {Host(), WithoutSmallFloats(), Least()}) {
     ExpectAsEval(target, cases, {AllValues(GetParam())});
   }
 }
@@ -255,7 +275,7 @@ TEST_P(DecomposeTest, RoundsToNearestEven) {
         }
       }
     }
-    for (const Target& target : {Host(), WithoutSmallFloats()}) {
+    for (const Target& target : {Host(), WithoutSmallFloats(), Least()}) {
       ExpectAsEval(target, {{Op::kCast, to}}, {x});
     }
   }
@@ -264,7 +284,7 @@ TEST_P(DecomposeTest, RoundsToNearestEven) {
 TEST_P(DecomposeTest, EveryOpAgreesWithEval) {
   const DType dtype = GetParam();
   std::vector<Scalar> values = EdgeValues(dtype);
-  for (const Target& target : {Host(), WithoutSmallFloats()}) {
+  for (const Target& target : {Host(), WithoutSmallFloats(), Least()}) {
     ExpectAsEval(target, CasesOf(dtype), Triples(values));
   }
 }
@@ -276,10 +296,63 @@ TEST(DecomposeTest, CastsFromOtherDTypes) {
   for (DType from : kOthers) {
     std::vector<Case> cases;
     for (DType to : kSmall) cases.push_back({Op::kCast, to});
-    for (const Target& target : {Host(), WithoutSmallFloats()}) {
+    for (const Target& target : {Host(), WithoutSmallFloats(), Least()}) {
       ExpectAsEval(target, cases, {EdgeValues(from)});
     }
   }
+}
+
+class LongTest : public testing::TestWithParam<DType> {};
+
+// What is done without 64 bits: all ops of integers; of float64 all that computes nothing.
+TEST_P(LongTest, AgreesWithEval) {
+  const DType dtype = GetParam();
+  std::vector<Case> cases;
+  for (const Case& c : CasesOf(dtype)) {
+    const bool computes = c.op == Op::kExp || c.op == Op::kLog || c.op == Op::kSin ||
+                          c.op == Op::kSqrt || c.op == Op::kAdd || c.op == Op::kSub ||
+                          c.op == Op::kMul || c.op == Op::kDiv;
+    if (!IsFloat(dtype) || !computes) cases.push_back(c);
+  }
+  // A kernel each: a division is long.
+  for (const Case& c : cases) ExpectAsEval(Least(), {c}, Triples(EdgeValues(dtype)));
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, LongTest, testing::Values(kInt64, kUint64, kFloat64),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST(LongTest, ExtremesOfLongIntegers) {
+  for (DType dtype : {kInt64, kUint64}) {
+    for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
+      const std::vector<Scalar> values = EdgeValues(dtype);
+      const auto count = static_cast<int64_t>(values.size());
+      Program program;
+      const Node* x = program.graph.Param(0, dtype, {count});
+      program.inputs = {x};
+      program.outputs = {{program.graph.Make(Op::kReduce, {x}, {static_cast<int64_t>(kind), 0})}};
+      const std::vector<std::vector<uint8_t>> memory = RunOn(Least(), program, {values});
+      Scalar expected = ReduceIdentity(kind, dtype);
+      for (const Scalar& value : values) {
+        expected = *EvalOp(CombineOp(kind), dtype, std::array{expected, value});
+      }
+      ASSERT_EQ(memory.size(), 1u);
+      EXPECT_TRUE(Unpack(memory[0], dtype, 0) == expected) << Name(dtype) << Name(kind);
+    }
+  }
+}
+
+TEST(LongTest, WhatCannotBeDoneIsRefused) {
+  Program program;
+  const Node* x = program.graph.Param(0, kFloat64, {4});
+  program.inputs = {x};
+  program.outputs = {{program.graph.Make(Op::kExp, {x})}};
+  const auto schedule = MakeSchedule(program);
+  ASSERT_TRUE(schedule.ok());
+  const auto linear = LowerKernel(*schedule->kernels[0], Least());
+  EXPECT_EQ(linear.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(linear.status().message().find("Exp of float64, which the target lacks"),
+            std::string::npos)
+      << linear.status();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "core/ir/program.h"
 #include "core/schedule/schedule.h"
 #include "core/tensor/activation.h"
+#include "core/tensor/compact.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
@@ -12,8 +13,11 @@
 #include "core/tensor/loss.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
+#include "core/tensor/order.h"
 #include "core/tensor/random.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scan.h"
+#include "core/tensor/scatter.h"
 #include "tools/bench/models.h"
 
 namespace tensord {
@@ -66,6 +70,65 @@ const Case kCases[] = {
     {"log softmax", 1,
      [](Inputs& in) {
        return std::vector{LogSoftmax(in({32, 100}), -1)};
+     }},
+    {"cumsum between elementwise", 1,
+     [](Inputs& in) {
+       return std::vector{Exp(CumSum(in({32, 100}) * 2.0, 1)) + in({32, 100})};
+     }},
+    {"cumsum backward", 1,
+     [](Inputs& in) {
+       const Expr x = in({32, 100});
+       return Gradients(Sum(CumSum(x, 0) * in({32, 100})), {x});
+     }},
+    {"running sum and maximum", 1,
+     [](Inputs& in) {
+       const Expr x = in({32, 100});
+       return std::vector{CumSum(x, 1), Scan(ScanKind::kMax, x, 1)};
+     }},
+    {"softmax, then its distribution", 1,
+     [](Inputs& in) {
+       return std::vector{CumSum(Softmax(in({32, 100}), -1), -1)};
+     }},
+    {"cummax with indices", 1,
+     [](Inputs& in) {
+       const CumExtreme most = CumMax(in({32, 100}), 1);
+       return std::vector{most.values, most.indices};
+     }},
+    {"argmax of an expression", 1,
+     [](Inputs& in) {
+       return std::vector{ArgMax(in({32, 100}) + in({32, 100}), 1)};
+     }},
+    // What it starts from and the updates.
+    {"scatter of an expression", 2,
+     [](Inputs& in) {
+       const Expr x = in({64, 16}), values = in({32, 16}) * 2.0;
+       return std::vector{
+           Scatter(ScatterKind::kAdd, Exp(x), in({32, 1}, DType::kInt32), values, 0)};
+     }},
+    {"embedding backward", 2,
+     [](Inputs& in) {
+       const Expr table = in({1000, 64}), index = in({8, 16}, DType::kInt32);
+       return Gradients(Sum(Embedding(table, index) * in({8, 16, 64})), {table});
+     }},
+    // The sum that numbers the elements, what the result starts from and the elements.
+    {"masked select", 3,
+     [](Inputs& in) {
+       const Expr x = in({1000});
+       return std::vector{MaskedSelect(x, Lt(0, x), 300)};
+     }},
+    // The keys, a kernel for each doubling of the runs; the last takes the values too.
+    {"sort of 100", 8,
+     [](Inputs& in) {
+       const Sorted sorted = Sort(in({4, 100}), 1);
+       return std::vector{sorted.values, sorted.indices};
+     }},
+    // A copy of the sequence, and the search.
+    {"searchsorted", 2,
+     [](Inputs& in) { return std::vector{SearchSorted(in({1000}), in({500}))}; }},
+    {"cumprod backward", 2,
+     [](Inputs& in) {
+       const Expr x = in({32, 100});
+       return Gradients(Sum(CumProd(x, 1) * in({32, 100})), {x});
      }},
     {"logsumexp", 1,
      [](Inputs& in) {

@@ -5,6 +5,7 @@
 #include "backends/registry.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/weak.h"
 
 namespace tensord {
 
@@ -25,7 +26,7 @@ Program MakeProgram(absl::Span<const Expr> outputs, absl::Span<const HostTensor>
     TD_CHECK(output.ok(), Message(output.status()));
     roots.push_back(output.node());
   }
-  const std::vector<const Node*> copies = CopyTo(program.graph, roots);
+  const std::vector<const Node*> copies = CopyStrong(program.graph, roots);
   for (const Node* node : TopologicalOrder(copies)) {
     if (node->op == Op::kVariable) program.variables.push_back(node);
   }

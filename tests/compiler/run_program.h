@@ -1,4 +1,4 @@
-// Runs tensor expressions through the whole compiler on a CPU device, for tests that compare the
+// Runs tensor expressions through the whole compiler on a device, for tests that compare the
 // result with an oracle.
 #pragma once
 

@@ -3,6 +3,8 @@
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <random>
@@ -13,7 +15,62 @@
 namespace tensord {
 namespace {
 
+constexpr std::string_view kValueKinds[] = {"nice", "special", "edges", "bits"};
+
+// Around zero, one, ties, each type's limits, and where a wider float becomes another narrower one.
+std::vector<Scalar> MakeEdges(DType dtype) {
+  std::vector<Scalar> edges;
+  const auto add = [&](const Scalar& value) {
+    if (std::find(edges.begin(), edges.end(), value) == edges.end()) edges.push_back(value);
+  };
+  if (!IsFloat(dtype)) {
+    for (int bit = 0; bit < 64; ++bit) {
+      for (const uint64_t around : {~uint64_t{0}, uint64_t{0}, uint64_t{1}}) {
+        const uint64_t number = (uint64_t{1} << bit) + around;
+        add(Scalar::Int(dtype, static_cast<int64_t>(number)));
+        add(Scalar::Int(dtype, static_cast<int64_t>(-number)));
+      }
+    }
+    return edges;
+  }
+  std::vector<double> numbers = {0, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 3.5, 1e-5, 1e5};
+  for (const DType other :
+       {DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kFloat8E4M3Fnuz, DType::kFloat8E5M2Fnuz,
+        DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    const FloatFormat& format = Format(other);
+    const double smallest = DecodeFloat(other, 1);
+    const double normal = DecodeFloat(other, uint64_t{1} << format.mantissa_bits);
+    const double largest = DecodeFloat(other, format.max_code());
+    const double step = largest - DecodeFloat(other, format.max_code() - 1);
+    for (const double x : {smallest, smallest / 2, smallest * 1.5, normal, normal - smallest,
+                           normal - smallest / 2, largest, largest + step / 2, largest + step / 4,
+                           largest + step, 1 + std::ldexp(1, -format.mantissa_bits - 1),
+                           1 + std::ldexp(3, -format.mantissa_bits - 1)}) {
+      numbers.push_back(x);
+      numbers.push_back(std::nextafter(x, std::numeric_limits<double>::infinity()));
+      numbers.push_back(std::nextafter(x, 0));
+    }
+  }
+  for (const int bits : {7, 8, 15, 16, 24, 31, 32, 53, 63, 64}) {
+    const double power = std::ldexp(1, bits);
+    numbers.insert(numbers.end(),
+                   {power, power - 1, power - 0.5, power + 1, std::nextafter(power, 0),
+                    static_cast<double>(std::nextafter(static_cast<float>(power), 0.0F))});
+  }
+  numbers.push_back(std::numeric_limits<double>::infinity());
+  numbers.push_back(std::numeric_limits<double>::quiet_NaN());
+  for (const double number : numbers) {
+    add(Scalar::Float(dtype, number));
+    add(Scalar::Float(dtype, -number));
+  }
+  return edges;
+}
+
 Scalar AnyValue(DType dtype, ValueKind values, std::mt19937_64& random) {
+  if (values == ValueKind::kBits && dtype != DType::kBool) {
+    const uint64_t bits = random();
+    return Scalar::FromBits(dtype, bits >> (64 - 8 * ItemSize(dtype)));
+  }
   const bool special = values == ValueKind::kSpecial && random() % 3 == 0;
   if (IsFloat(dtype)) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -51,10 +108,21 @@ std::string_view HeaderLine(std::string_view text, std::string_view key) {
 
 }  // namespace
 
+const std::vector<Scalar>& EdgeValues(DType dtype) {
+  static const auto& all = *new std::vector<std::vector<Scalar>>([] {
+    std::vector<std::vector<Scalar>> edges(kNumDTypes);
+    for (int i = static_cast<int>(DType::kBool); i < static_cast<int>(DType::kIndex); ++i) {
+      edges[static_cast<size_t>(i)] = MakeEdges(static_cast<DType>(i));
+    }
+    return edges;
+  }());
+  return all[static_cast<size_t>(dtype)];
+}
+
 std::string PrintCase(const Case& test) {
   return fmt::format("# seed {} {}\n# overwrites {}\n{}", test.seed,
-                     test.values == ValueKind::kNice ? "nice" : "special",
-                     fmt::join(test.overwrites, " "), Print(test.outputs));
+                     kValueKinds[static_cast<int>(test.values)], fmt::join(test.overwrites, " "),
+                     Print(test.outputs));
 }
 
 absl::StatusOr<Case> ParseCase(std::string_view text) {
@@ -63,7 +131,11 @@ absl::StatusOr<Case> ParseCase(std::string_view text) {
   const std::string_view seed = HeaderLine(text, "# seed ");
   const std::vector<int64_t> numbers = Numbers(seed);
   if (!numbers.empty()) test.seed = static_cast<uint64_t>(numbers[0]);
-  if (seed.find("special") != std::string_view::npos) test.values = ValueKind::kSpecial;
+  for (size_t kind = 0; kind < std::size(kValueKinds); ++kind) {
+    if (seed.find(kValueKinds[kind]) != std::string_view::npos) {
+      test.values = static_cast<ValueKind>(kind);
+    }
+  }
   test.overwrites = Numbers(HeaderLine(text, "# overwrites "));
   test.overwrites.resize(test.outputs.size(), Program::kFresh);
   return test;
@@ -119,8 +191,13 @@ std::vector<HostTensor> InputsOf(const Case& test, absl::Span<const Node* const>
   for (const Node* param : params) {
     std::mt19937_64 random(test.seed * 1000 + static_cast<uint64_t>(param->slot()));
     HostTensor input{param->dtype, {param->shape.begin(), param->shape.end()}, {}};
+    const std::vector<Scalar>* edges =
+        test.values == ValueKind::kEdges ? &EdgeValues(param->dtype) : nullptr;
+    const uint64_t first = random();
     for (int64_t e = 0; e < NumElements(param->shape); ++e) {
-      input.values.push_back(AnyValue(param->dtype, test.values, random));
+      input.values.push_back(edges == nullptr
+                                 ? AnyValue(param->dtype, test.values, random)
+                                 : (*edges)[(first + static_cast<uint64_t>(e)) % edges->size()]);
     }
     inputs.push_back(std::move(input));
   }

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/ir/eval.h"
 #include "core/ir/program.h"
 #include "core/tensor/testing.h"
 
@@ -24,6 +25,8 @@ namespace tensord {
 enum class ValueKind {
   kNice,     // floats of moderate size, small integers
   kSpecial,  // also infinities, NaN, signed zeros, subnormals, limits of integers
+  kEdges,    // those around which conversions and roundings change, one after the other
+  kBits,     // random bits
 };
 
 struct Case {
@@ -33,6 +36,9 @@ struct Case {
   uint64_t seed = 0;
   ValueKind values = ValueKind::kNice;
 };
+
+// What ValueKind::kEdges goes through.
+const std::vector<Scalar>& EdgeValues(DType dtype);
 
 std::string PrintCase(const Case& test);
 // Errors name line and column, or what the header lacks.

@@ -1,9 +1,11 @@
 #include "tests/differential/check.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/status.h"
 #include "core/device/target.h"
+#include "core/rules/simplify.h"
 #include "core/rules/spec.h"
 #include "core/schedule/schedule.h"
 #include "tests/differential/expect.h"
@@ -61,14 +63,19 @@ std::string CheckMemoryPlan(const Schedule& schedule) {
   return "";
 }
 
-// This machine, and one that it is not, so that other widths and tilings are seen.
-std::vector<Target> TargetsFor(const Case& test, const Target& host) {
-  Target other = host;
-  other.vector_bytes = test.seed % 2 == 0 ? 16 : 64;
-  other.vector_registers = test.seed % 2 == 0 ? 16 : 32;
-  other.has_fma = test.seed % 3 != 0;
-  other.cores = test.seed % 5 == 0 ? 1 : 64;
-  return {host, other};
+// Without guards: what they would hide is to be seen.
+Target Unguarded(Target target) {
+  target.checks_bounds = true;
+  return target;
+}
+
+// A machine that this one is not, so that other widths and tilings are seen.
+Target OtherTarget(const Case& test, Target target) {
+  target.vector_bytes = test.seed % 2 == 0 ? 16 : 64;
+  target.vector_registers = test.seed % 2 == 0 ? 16 : 32;
+  target.has_fma = test.seed % 3 != 0;
+  target.cores = test.seed % 5 == 0 ? 1 : 64;
+  return Unguarded(target);
 }
 
 std::string CheckLinear(const Case& test, const Schedule& schedule, const Target& target,
@@ -92,6 +99,44 @@ std::string CheckLinear(const Case& test, const Schedule& schedule, const Target
   return "";
 }
 
+// One case with all that its runs share.
+struct Prepared {
+  Case& test;
+  const Program& program;
+  const Schedule& schedule;
+  const std::vector<HostTensor>& inputs;
+  const Variables& variables;
+  const std::vector<Expected>& expected;
+};
+
+absl::StatusOr<std::string> CheckDevice(const Prepared& given, Runtime& runtime, Device& device) {
+  const Case& test = given.test;
+  TD_ASSIGN_OR_RETURN(const std::shared_ptr<const Executable> executable,
+                      runtime.Prepare(given.program, device, nullptr));
+  std::vector<BufferRef> buffers;
+  for (const HostTensor& input : given.inputs) buffers.push_back(Upload(device, input));
+  Poison(device, given.schedule);
+  TD_ASSIGN_OR_RETURN(const Run run, runtime.Submit(executable, buffers, given.variables));
+  TD_RETURN_IF_ERROR(device.timeline().Wait(run.done, absl::InfiniteFuture()));
+
+  std::vector<bool> overwritten(given.inputs.size());
+  for (size_t i = 0; i < test.outputs.size(); ++i) {
+    const int64_t slot = test.overwrites[i];
+    if (slot != Program::kFresh) overwritten[static_cast<size_t>(slot)] = true;
+    const Buffer& buffer =
+        slot == Program::kFresh ? *run.outputs[i] : *buffers[static_cast<size_t>(slot)];
+    if (std::string wrong = Compare(Download(buffer).values, given.expected[i]); !wrong.empty()) {
+      return fmt::format("output {}: {} [{}]", i, wrong, device.name());
+    }
+  }
+  for (size_t slot = 0; slot < given.inputs.size(); ++slot) {
+    if (!overwritten[slot] && Download(*buffers[slot]).values != given.inputs[slot].values) {
+      return fmt::format("input {} has changed [{}]", slot, device.name());
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<std::string> TryCheck(Case& test, ProgramRunner& runner,
                                      const CheckOptions& options) {
   TD_ASSIGN_OR_RETURN(const std::vector<const Node*> params, ParamsOf(test));
@@ -107,46 +152,50 @@ absl::StatusOr<std::string> TryCheck(Case& test, ProgramRunner& runner,
   }
   for (const auto& [name, value] : variables) reference.variables[name] = value;
   const std::vector<Expected> expected = Expect(test.outputs, reference);
-  for (const Target& target : TargetsFor(test, runner.device().target())) {
+
+  const auto check_linear = [&](const Target& target) {
     std::string problem = CheckLinear(test, schedule, target, inputs, variables, expected);
-    if (!problem.empty()) {
-      return fmt::format("{} [vectors of {} bytes, {} cores]", problem, target.vector_bytes,
-                         target.cores);
-    }
+    if (problem.empty()) return problem;
+    return fmt::format("{} [vectors of {} bytes, {} cores]", problem, target.vector_bytes,
+                       target.cores);
+  };
+  const Target host = Unguarded(runner.device().target());
+  if (std::string problem = check_linear(OtherTarget(test, host)); !problem.empty()) {
+    return problem;
   }
-  if (!options.compile) return "";
-
-  TD_ASSIGN_OR_RETURN(const std::shared_ptr<const Executable> executable,
-                      runner.runtime().Prepare(program, runner.device(), nullptr));
-  std::vector<BufferRef> buffers;
-  for (const HostTensor& input : inputs) buffers.push_back(Upload(runner.device(), input));
-  Poison(runner.device(), schedule);
-  TD_ASSIGN_OR_RETURN(const Run run, runner.runtime().Submit(executable, buffers, variables));
-  TD_RETURN_IF_ERROR(runner.device().timeline().Wait(run.done, absl::InfiniteFuture()));
-
-  std::vector<bool> overwritten(inputs.size());
-  for (size_t i = 0; i < test.outputs.size(); ++i) {
-    const int64_t slot = test.overwrites[i];
-    if (slot != Program::kFresh) overwritten[static_cast<size_t>(slot)] = true;
-    const Buffer& buffer =
-        slot == Program::kFresh ? *run.outputs[i] : *buffers[static_cast<size_t>(slot)];
-    if (std::string wrong = Compare(Download(buffer).values, expected[i]); !wrong.empty()) {
-      return fmt::format("output {}: {}", i, wrong);
-    }
-  }
-  for (size_t slot = 0; slot < inputs.size(); ++slot) {
-    if (!overwritten[slot] && Download(*buffers[slot]).values != inputs[slot].values) {
-      return fmt::format("input {} has changed", slot);
-    }
+  if (!options.compile) return check_linear(host);
+  if (std::string problem = LowerKernels(schedule, host); !problem.empty()) return problem;
+  for (Device* device : runner.runtime().devices()) {
+    TD_ASSIGN_OR_RETURN(const std::string problem,
+                        CheckDevice({test, program, schedule, inputs, variables, expected},
+                                    runner.runtime(), *device));
+    if (problem.empty()) continue;
+    if (std::string earlier = check_linear(host); !earlier.empty()) return earlier;
+    return problem + " (its linear program gives the right values for this machine)";
   }
   return "";
+}
+
+// Which rules simplified the case: where to look for who made a wrong node.
+std::string RulesOf(const Case& test) {
+  Graph graph;
+  RewriteTrace trace;
+  const std::vector<const Node*> roots = CopyTo(graph, test.outputs);
+  if (!SimplifyForSchedule(graph, roots, false, {.trace = &trace}).ok()) return "";
+  std::vector<std::string_view> names;
+  for (const RewriteTrace::Step& step : trace.steps) {
+    const bool known = std::find(names.begin(), names.end(), step.rule) != names.end();
+    if (!step.rule.empty() && !known) names.push_back(step.rule);
+  }
+  return names.empty() ? "" : fmt::format("; rules that fired: {}", fmt::join(names, " "));
 }
 
 }  // namespace
 
 std::string Check(Case& test, ProgramRunner& runner, const CheckOptions& options) {
   absl::StatusOr<std::string> result = TryCheck(test, runner, options);
-  return result.ok() ? *result : std::string(Message(result.status()));
+  if (result.ok() && result->empty()) return "";
+  return (result.ok() ? *result : std::string(Message(result.status()))) + RulesOf(test);
 }
 
 }  // namespace tensord

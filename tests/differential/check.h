@@ -13,7 +13,7 @@ struct CheckOptions {
 };
 
 // "" if all is well, else the first thing found: a spec that a stage breaks, an access out of
-// bounds, a wrong value, an input that changed, an error.
+// bounds, a wrong value, an input that changed, an error. Runs on each device of the runner.
 std::string Check(Case& test, ProgramRunner& runner, const CheckOptions& options = {});
 
 }  // namespace tensord

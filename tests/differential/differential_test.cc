@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "tests/differential/generate.h"
+#include "tests/differential/index_case.h"
 #include "tests/differential/shrink.h"
 #include "tests/differential/worker.h"
 
@@ -30,10 +31,9 @@ TEST(Differential, CasesThatOnceFailed) {
   EXPECT_GT(count, 0);
 }
 
-TEST(Differential, RandomGraphs) {
-  constexpr uint64_t kGraphs = 500;
-  for (uint64_t seed = 1; seed <= kGraphs; ++seed) {
-    const Case test = Generate(seed);
+void ExpectAllWell(CaseKind kind, uint64_t cases) {
+  for (uint64_t seed = 1; seed <= cases; ++seed) {
+    const Case test = Generate(seed, kind);
     const std::string problem = TheWorker().Check(PrintCase(test));
     if (problem.empty()) continue;
     const Case small = Shrink(
@@ -43,10 +43,20 @@ TEST(Differential, RandomGraphs) {
   }
 }
 
+TEST(Differential, RandomGraphs) { ExpectAllWell(CaseKind::kGraph, 400); }
+TEST(Differential, ChainsOfViews) { ExpectAllWell(CaseKind::kMovement, 60); }
+TEST(Differential, Conversions) { ExpectAllWell(CaseKind::kCasts, 60); }
+TEST(Differential, Divisions) { ExpectAllWell(CaseKind::kDivision, 60); }
+
+TEST(Differential, IndexExpressions) {
+  for (uint64_t seed = 1; seed <= 800; ++seed) ASSERT_EQ(CheckIndex(seed), "") << "seed " << seed;
+}
+
 TEST(Differential, TextKeepsTheCase) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    const std::string text = PrintCase(Generate(seed));
-    EXPECT_EQ(text, PrintCase(Generate(seed))) << "the same seed gives the same case";
+    const auto kind = static_cast<CaseKind>(seed % std::size(kCaseKinds));
+    const std::string text = PrintCase(Generate(seed, kind));
+    EXPECT_EQ(text, PrintCase(Generate(seed, kind))) << "the same seed gives the same case";
     absl::StatusOr<Case> parsed = ParseCase(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(PrintCase(*parsed), text);

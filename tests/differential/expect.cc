@@ -188,6 +188,94 @@ Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Sc
   return error;
 }
 
+// One more value of a running reduction or of an update. The order is promised, but a product may
+// be contracted with the sum that it is taken into.
+Operand Taken(ScanKind kind, DType dtype, const Operand& before, const Operand& value) {
+  Operand total = {ScanStep(kind, before.value, value.value), 0};
+  const bool finite = std::isfinite(before.value.f) && std::isfinite(value.value.f);
+  if (before.error == kUnknown || value.error == kUnknown) {
+    total.error = kUnknown;
+  } else if (kind == ScanKind::kLogAdd) {
+    // Neither operand counts more than it differs.
+    total.error = std::isfinite(total.value.f)
+                      ? before.error + value.error + 8 * Unit(dtype, std::abs(total.value.f) + 1)
+                  : before.error + value.error == 0 ? 0
+                                                    : kUnknown;
+  } else {
+    const Op op = CombineOp(static_cast<ReduceKind>(kind));
+    total.error = ElementwiseError(op, dtype, total.value, {before, value});
+    if (IsFloat(dtype) && BitSize(dtype) < 32 && total.error != kUnknown &&
+        (op == Op::kAdd || op == Op::kMul)) {
+      // A total may be kept in float32.
+      total.error += Unit(dtype, total.value.f);
+      if (!(std::abs(total.value.f) < Largest(dtype))) total.error = kUnknown;
+    }
+    if (IsFloat(dtype) && op == Op::kAdd && total.error != kUnknown) {
+      if (std::isfinite(total.value.f)) total.error += Unit(dtype, total.value.f);
+      // What overflows in one rounding need not in another.
+      if (std::isinf(total.value.f) && finite) total.error = kUnknown;
+    }
+  }
+  return total;
+}
+
+Errors ScanErrors(const Node* node, const Expected& from) {
+  const DType dtype = node->dtype;
+  const int64_t size = node->shape[node->scan_axis()];
+  int64_t stride = 1;
+  for (const int64_t dim : node->shape.subspan(node->scan_axis() + 1)) stride *= dim;
+  Errors errors(from.values.size());
+  for (size_t first = 0; first < errors.size(); ++first) {
+    if (static_cast<int64_t>(first) / stride % size != 0) continue;
+    Operand total = {ScanIdentity(node->scan_kind(), dtype), 0};
+    for (int64_t step = 0; step < size; ++step) {
+      const size_t at = first + stride * (node->scan_reverse() ? size - 1 - step : step);
+      const Operand before = total;
+      total = Taken(node->scan_kind(), dtype, before, {from.values[at], from.error[at]});
+      errors[at] = node->scan_exclusive() ? before.error : total.error;
+    }
+  }
+  return errors;
+}
+
+Errors ScatterErrors(const Node* node, const Expected& x, const Expected& index,
+                     const Expected& values) {
+  Errors errors = x.error;
+  const bool known_places =
+      std::all_of(index.error.begin(), index.error.end(), [](double error) { return error == 0; });
+  if (!known_places) return Errors(errors.size(), kUnknown);
+  std::vector<Scalar> now = x.values;
+  const Node *from = node->src[2], *where = node->src[1];
+  const int64_t axis = node->scatter_axis();
+  for (size_t e = 0; e < values.values.size(); ++e) {
+    int64_t left = static_cast<int64_t>(e), place = 0, place_stride = 1, target = 0, stride = 1;
+    std::vector<int64_t> at(from->shape.size());
+    for (size_t i = at.size(); i-- > 0;) {
+      at[i] = left % from->shape[i];
+      left /= from->shape[i];
+      if (where->shape[i] != 1) place += at[i] * place_stride;
+      place_stride *= where->shape[i];
+    }
+    const int64_t row = index.values[place].i;
+    if (row < 0 || row >= node->shape[axis]) continue;
+    for (int64_t i = node->rank() - 1; i >= 0; --i) {
+      const int64_t own = i == axis  ? row
+                          : i < axis ? at[i]
+                                     : at[at.size() - static_cast<size_t>(node->rank() - i)];
+      target += own * stride;
+      stride *= node->shape[i];
+    }
+    const Operand value = {values.values[e], values.error[e]};
+    const Operand taken = node->scatter_kind() == ScatterKind::kSet
+                              ? value
+                              : Taken(static_cast<ScanKind>(node->scatter_kind()), node->dtype,
+                                      {now[target], errors[target]}, value);
+    now[target] = taken.value;
+    errors[target] = taken.error;
+  }
+  return errors;
+}
+
 }  // namespace
 
 std::vector<Expected> Expect(absl::Span<const Node* const> roots, const ReferenceInputs& inputs) {
@@ -201,6 +289,11 @@ std::vector<Expected> Expect(absl::Span<const Node* const> roots, const Referenc
       result.error.assign(result.values.size(), 0);
     } else if (node->op == Op::kReduce) {
       result.error = ReduceErrors(node, known.at(node->src[0]), result.values);
+    } else if (node->op == Op::kScan) {
+      result.error = ScanErrors(node, known.at(node->src[0]));
+    } else if (node->op == Op::kScatter) {
+      result.error = ScatterErrors(node, known.at(node->src[0]), known.at(node->src[1]),
+                                   known.at(node->src[2]));
     } else if (In(node->op, MovementOps())) {
       result.error = Moved(node, known.at(node->src[0]).error, nullptr);
     } else if (node->op == Op::kGather) {
@@ -210,7 +303,8 @@ std::vector<Expected> Expect(absl::Span<const Node* const> roots, const Referenc
       for (size_t e = 0; e < result.error.size(); ++e) {
         if (index.error[e / row] != 0) result.error[e] = kUnknown;
       }
-    } else if (node->op == Op::kContiguous || node->op == Op::kDetach) {
+    } else if (node->op == Op::kContiguous || node->op == Op::kDetach ||
+               node->op == Op::kWithSlope) {
       result.error = known.at(node->src[0]).error;
     } else {
       for (size_t e = 0; e < result.values.size(); ++e) {

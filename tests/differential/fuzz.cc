@@ -1,21 +1,24 @@
 // Checks random cases until its time is over, and prints each failure as the smallest case found.
 //
-//   fuzz [--seconds=60] [--seed=1] [--compile=false] [--out=FOLDER]
-//   fuzz --check=case.txt...            these cases only
+//   fuzz [--kind=graph] [--seconds=60] [--seed=1] [--compile=false] [--out=FOLDER]
+//   fuzz case.txt...                    these cases only
 #include <absl/flags/flag.h>
 #include <absl/flags/parse.h>
 #include <absl/flags/usage.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "tests/differential/generate.h"
+#include "tests/differential/index_case.h"
 #include "tests/differential/shrink.h"
 #include "tests/differential/worker.h"
 
+ABSL_FLAG(std::string, kind, "graph", "of cases: graph, movement, casts, division or index");
 ABSL_FLAG(int, seconds, 60, "how long to go on");
 ABSL_FLAG(uint64_t, seed, 1, "of the first case; the next ones count up");
 ABSL_FLAG(int, cases, 0, "how many cases at most; 0: no limit");
@@ -65,10 +68,22 @@ int Fuzz(const std::vector<char*>& files) {
   if (!files.empty()) return failures;
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::seconds(absl::GetFlag(FLAGS_seconds));
+  const std::string name = absl::GetFlag(FLAGS_kind);
+  const auto* kind = std::find(std::begin(kCaseKinds), std::end(kCaseKinds), name);
+  if (kind == std::end(kCaseKinds) && name != "index") {
+    fmt::print("there is no kind '{}'\n", name);
+    return 1;
+  }
   uint64_t seed = absl::GetFlag(FLAGS_seed);
   const int most = absl::GetFlag(FLAGS_cases);
   for (; std::chrono::steady_clock::now() < end && (most == 0 || cases < most); ++seed, ++cases) {
-    const Case test = Generate(seed);
+    if (name == "index") {
+      const std::string problem = CheckIndex(seed);
+      if (!problem.empty()) fmt::print("seed {}: {}\n", seed, problem);
+      failures += !problem.empty();
+      continue;
+    }
+    const Case test = Generate(seed, static_cast<CaseKind>(kind - std::begin(kCaseKinds)));
     const std::string problem = worker.Check(PrintCase(test));
     if (problem.empty()) continue;
     ++failures;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/ir/graph.h"
+#include "core/rewrite/constant.h"
 #include "core/tensor/activation.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
@@ -14,6 +15,8 @@
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scan.h"
+#include "core/tensor/weak.h"
 
 namespace tensord {
 namespace {
@@ -21,20 +24,28 @@ namespace {
 using enum DType;
 using Ints = std::vector<int64_t>;
 
-constexpr DType kDTypes[] = {kBool,  kInt8,   kUint8,   kInt16,    kUint16,  kInt32,  kUint32,
-                             kInt64, kUint64, kFloat16, kBFloat16, kFloat32, kFloat64};
+constexpr DType kDTypes[] = {kBool,       kInt8,           kUint8,          kInt16,   kUint16,
+                             kInt32,      kUint32,         kInt64,          kUint64,  kFloat8E4M3,
+                             kFloat8E5M2, kFloat8E4M3Fnuz, kFloat8E5M2Fnuz, kFloat16, kBFloat16,
+                             kFloat32,    kFloat64};
+constexpr DType kInts[] = {kInt8, kUint8, kInt16, kUint16, kInt32, kUint32, kInt64, kUint64};
 constexpr int64_t kSizes[] = {1,  2,  2,  3,  3,  4,  5,  6,  7,  8,  9,  11, 12,
                               13, 15, 16, 17, 20, 24, 31, 32, 33, 36, 48, 60, 65};
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed * 0x9E3779B97F4A7C15 + 1), seed_(seed) {}
+  Generator(uint64_t seed, CaseKind kind)
+      : random_(seed * 0x9E3779B97F4A7C15 + 1), seed_(seed), kind_(kind) {}
 
   Case Run() {
     test_.seed = seed_;
     test_.values = OneIn(3) ? ValueKind::kSpecial : ValueKind::kNice;
     if (OneIn(12)) max_elements_ = 40000;
     main_dtype_ = OneIn(2) ? kFloat32 : Pick(kDTypes);
+    if (kind_ == CaseKind::kDivision) main_dtype_ = Pick(kInts);
+    if (kind_ == CaseKind::kDivision || kind_ == CaseKind::kCasts) {
+      test_.values = OneIn(2) ? ValueKind::kBits : ValueKind::kEdges;
+    }
     const int leaves = 1 + Below(3);
     for (int i = 0; i < leaves; ++i) Add(Leaf(AnyDType(), AnyShape()));
     const int size = OneIn(3) ? 2 + Below(4) : 4 + Below(22);
@@ -148,6 +159,37 @@ class Generator {
   }
 
   void Step() {
+    switch (kind_) {
+      case CaseKind::kGraph:
+        return AnyStep();
+      case CaseKind::kMovement:
+        return Add(Movement(Any()));
+      case CaseKind::kCasts:
+        return Add(OneIn(6) ? Leaf(Pick(kDTypes), {1 + Below(300)}) : Casted());
+      case CaseKind::kDivision:
+        return Add(Division());
+    }
+  }
+
+  // Division, or at times what stands around it.
+  Expr Division() {
+    const Expr a = Any();
+    if (!a.ok() || !IsInt(a.dtype()) || OneIn(12)) return Leaf(Pick(kInts), {1 + Below(100)});
+    if (OneIn(12)) return Cast(a, Pick(kInts));
+    constexpr Op kDivisions[] = {Op::kFloorDiv, Op::kFloorMod, Op::kTruncDiv, Op::kTruncMod};
+    constexpr Op kOthers[] = {Op::kShl, Op::kShr, Op::kAdd, Op::kMul, Op::kSub};
+    const Op op = OneIn(4) ? Pick(kOthers) : Pick(kDivisions);
+    if (OneIn(4)) return Make(op, {a, Partner(a.dtype(), a.shape())});
+    const std::vector<Scalar>& edges = EdgeValues(a.dtype());
+    const Scalar constant =
+        OneIn(2)   ? Scalar::Int(a.dtype(), Below(24) - (IsSigned(a.dtype()) ? 8 : 0))
+        : OneIn(2) ? edges[static_cast<size_t>(Below(static_cast<int64_t>(edges.size())))]
+                   : Scalar::Int(a.dtype(), static_cast<int64_t>(random_()));
+    const Expr b = Of(MakeConstant(test_.graph, constant, a.shape()));
+    return OneIn(12) ? Make(op, {b, a}) : Make(op, {a, b});
+  }
+
+  void AnyStep() {
     switch (Below(15)) {
       case 14: {
         // Views of views, of which only the last is used.
@@ -410,6 +452,20 @@ class Generator {
         return LogSumExp(x, axis);
       case 5:
         return OneIn(2) ? CumSum(x, axis) : CumProd(x, axis);
+      case 6:
+        if (x.rank() == 0) return x;
+        return Make(Op::kScan, {x}, {Below(IsFloat(x.dtype()) ? 5 : 4), axis, Below(2), Below(2)});
+      case 7: {
+        if (x.rank() == 0 || NumElements(x.shape()) == 0) return x;
+        // Rows, or an index for each element.
+        Ints updates(x.shape().begin(), x.shape().end()), where = updates;
+        updates[axis] = where[axis] = 1 + Below(2 * updates[axis]);
+        if (OneIn(2)) std::fill(where.begin() + axis + 1, where.end(), 1);
+        if (OneIn(2)) std::fill(where.begin(), where.begin() + axis, 1);
+        return Make(Op::kScatter,
+                    {x, Partner(OneIn(4) ? kInt64 : kInt32, where), Partner(x.dtype(), updates)},
+                    {IsFloat8(x.dtype()) ? 4 : Below(5), axis});  // no more where it is lacking
+      }
       default: {
         Ints ints = {Below(4)};
         const Ints axes = SomeAxes(x);
@@ -545,6 +601,9 @@ class Generator {
         }
       }
     }
+    // As a client would send it: without weak types.
+    Graph strong;
+    outputs = CopyStrong(strong, outputs);
     // Slots without gaps, in the order of first use.
     Graph graph;
     std::vector<const Node*> order = TopologicalOrder(outputs);
@@ -576,6 +635,7 @@ class Generator {
 
   std::mt19937_64 random_;
   const uint64_t seed_;
+  const CaseKind kind_;
   Case test_;
   DType main_dtype_ = kFloat32;
   int64_t max_elements_ = 3000;
@@ -586,6 +646,6 @@ class Generator {
 
 }  // namespace
 
-Case Generate(uint64_t seed) { return Generator(seed).Run(); }
+Case Generate(uint64_t seed, CaseKind kind) { return Generator(seed, kind).Run(); }
 
 }  // namespace tensord

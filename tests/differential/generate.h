@@ -4,11 +4,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "tests/differential/case.h"
 
 namespace tensord {
 
-Case Generate(uint64_t seed);
+// What a case is made of.
+enum class CaseKind {
+  kGraph,     // everything
+  kMovement,  // chains of views
+  kCasts,     // conversions, on values at which they go wrong
+  kDivision,  // division, remainders and shifts of integers, mostly by constants
+};
+inline constexpr std::string_view kCaseKinds[] = {"graph", "movement", "casts", "division"};
+
+Case Generate(uint64_t seed, CaseKind kind = CaseKind::kGraph);
 
 }  // namespace tensord

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "backends/interp/interpreter.h"
 #include "core/base/status.h"
-#include "core/codegen/codegen.h"
 #include "core/rules/spec.h"
+#include "tests/differential/prove.h"
 
 namespace tensord {
 namespace {
@@ -45,9 +47,8 @@ struct Bytes {
 
 }  // namespace
 
-std::string Interpret(const Schedule& schedule, const Target& target, std::vector<Memory>& memory,
-                      const Variables& variables) {
-  std::vector<std::unique_ptr<LinearKernel>> kernels;
+std::string LowerKernels(const Schedule& schedule, const Target& target,
+                         std::vector<std::unique_ptr<LinearKernel>>* kernels) {
   for (size_t i = 0; i < schedule.kernels.size(); ++i) {
     const Kernel& kernel = *schedule.kernels[i];
     if (absl::Status status = VerifyKernel({kernel.sink}); !status.ok()) {
@@ -58,28 +59,59 @@ std::string Interpret(const Schedule& schedule, const Target& target, std::vecto
     if (absl::Status status = VerifyLinear((*linear)->program.body); !status.ok()) {
       return fmt::format("kernel {}: {}", i, Message(status));
     }
-    kernels.push_back(*std::move(linear));
+    if (std::string problem = ProveBounds((*linear)->program); !problem.empty()) return problem;
+    if (kernels != nullptr) kernels->push_back(*std::move(linear));
+  }
+  return "";
+}
+
+std::string Interpret(const Schedule& schedule, const Target& target, std::vector<Memory>& memory,
+                      const Variables& variables) {
+  std::vector<std::unique_ptr<LinearKernel>> kernels;
+  if (std::string problem = LowerKernels(schedule, target, &kernels); !problem.empty()) {
+    return problem;
   }
   std::vector<Bytes> buffers;
   for (size_t i = 0; i < memory.size(); ++i) {
     buffers.emplace_back(memory[i], schedule.buffers[i].dtype);
   }
-  for (const Schedule::Step& step : schedule.steps) {
-    if (step.kernel == Schedule::Step::kCopy) {
-      buffers[static_cast<size_t>(step.buffers[0])] = buffers[static_cast<size_t>(step.buffers[1])];
-      continue;
+  const std::function<std::string(size_t, size_t)> run = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const Schedule::Step& step = schedule.steps[i];
+      const auto buffer = [&](int number) -> Bytes& {
+        return buffers[static_cast<size_t>(step.buffers[static_cast<size_t>(number)])];
+      };
+      if (step.kernel == Schedule::Step::kCopy) {
+        buffer(0) = buffer(1);
+        continue;
+      }
+      if (step.kernel == Schedule::Step::kLoop) {
+        const size_t after = i + 1 + static_cast<size_t>(step.body);
+        for (int64_t n = 0; n < step.most && buffer(0).Elements(DType::kBool)[0].i != 0; ++n) {
+          if (std::string problem = run(i + 1, after); !problem.empty()) return problem;
+        }
+        i = after - 1;
+        continue;
+      }
+      const LinearProgram& program = kernels[static_cast<size_t>(step.kernel)]->program;
+      std::vector<interp::BufferView> views;
+      for (int number : step.buffers) views.push_back(buffers[static_cast<size_t>(number)].View());
+      std::vector<int64_t> values;
+      for (const Node* variable : program.variables) {
+        values.push_back(variables.at(std::string(variable->text)));
+      }
+      // Other ops than Store may write to a place more than once.
+      const absl::Span<const Node* const> roots =
+          schedule.kernels[static_cast<size_t>(step.kernel)]->sink->src;
+      const bool stores_once = std::all_of(roots.begin(), roots.end(),
+                                           [](const Node* root) { return root->op == Op::kStore; });
+      const absl::Status status = interp::Interpreter(program).Run(
+          views, {.grid = program.grid, .variables = values, .stores_once = stores_once});
+      if (!status.ok()) return std::string(Message(status));
     }
-    const LinearProgram& program = kernels[static_cast<size_t>(step.kernel)]->program;
-    std::vector<interp::BufferView> views;
-    for (int buffer : step.buffers) views.push_back(buffers[static_cast<size_t>(buffer)].View());
-    std::vector<int64_t> values;
-    for (const Node* variable : program.variables) {
-      values.push_back(variables.at(std::string(variable->text)));
-    }
-    const absl::Status status = interp::Interpreter(program).Run(
-        views, {.grid = program.grid, .variables = values, .stores_once = true});
-    if (!status.ok()) return std::string(Message(status));
-  }
+    return std::string();
+  };
+  if (std::string problem = run(0, schedule.steps.size()); !problem.empty()) return problem;
   for (size_t i = 0; i < memory.size(); ++i) {
     memory[i] = buffers[i].Elements(schedule.buffers[i].dtype);
   }

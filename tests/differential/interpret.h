@@ -5,9 +5,11 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/codegen/codegen.h"
 #include "core/device/target.h"
 #include "core/ir/eval.h"
 #include "core/schedule/schedule.h"
@@ -18,8 +20,13 @@ namespace tensord {
 using Memory = std::vector<Scalar>;
 using Variables = absl::flat_hash_map<std::string, int64_t>;
 
+// Lowers the schedule's kernels. "" if each passes its specs and stays within its buffers whatever
+// the inputs hold, else what is wrong; `kernels`, if not null, gets the results.
+std::string LowerKernels(const Schedule& schedule, const Target& target,
+                         std::vector<std::unique_ptr<LinearKernel>>* kernels = nullptr);
+
 // Runs the schedule's steps on memory with the inputs in it; `memory` has an entry per buffer. ""
-// if all went well, else the first thing wrong: a spec that codegen breaks, or a fault.
+// if all went well, else the first thing wrong: of LowerKernels, or a fault.
 std::string Interpret(const Schedule& schedule, const Target& target, std::vector<Memory>& memory,
                       const Variables& variables);
 

@@ -144,7 +144,7 @@ return %2)"},
 class Overwrite : public testing::TestWithParam<Row> {};
 
 TEST_P(Overwrite, IsAsIfReadFirst) {
-  static ProgramRunner& runner = *new ProgramRunner;
+  static ProgramRunner& runner = *new ProgramRunner("cpu,interp");
   for (const int64_t size : {1, 2, 7, 16, 33}) {
     const std::string number = std::to_string(size);
     const std::string text = absl::StrReplaceAll(std::string(GetParam().text),

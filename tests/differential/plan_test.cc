@@ -15,7 +15,7 @@ namespace tensord {
 namespace {
 
 ProgramRunner& Runner() {
-  static ProgramRunner& runner = *new ProgramRunner;
+  static ProgramRunner& runner = *new ProgramRunner("cpu,interp");
   return runner;
 }
 

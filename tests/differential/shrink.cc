@@ -17,7 +17,7 @@ using Remake =
 
 const Node* TryIntern(Graph& graph, const NodeSpec& spec) {
   Inferred inferred;
-  return Infer(spec, inferred).ok() ? graph.Intern(spec) : nullptr;
+  return Infer(graph, spec, inferred).ok() ? graph.Intern(spec) : nullptr;
 }
 
 const Node* Same(Graph& graph, const Node* node, const std::vector<const Node*>& src) {

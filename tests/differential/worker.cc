@@ -73,7 +73,7 @@ void Worker::Start() {
 }
 
 void Worker::Serve(int from, int to) const {
-  ProgramRunner runner;
+  ProgramRunner runner("cpu,interp");
   while (const std::optional<std::string> text = Receive(from)) {
     absl::StatusOr<Case> test = ParseCase(*text);
     const std::string result =

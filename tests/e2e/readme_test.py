@@ -12,21 +12,19 @@ from tensord.connection import _binary
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def block(language):
-    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) == 1, f"README.md has one example in {language}"
-    return blocks[0]
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
-def test_the_python_example(daemon):
-    done = subprocess.run([sys.executable, "-c", block("python")], text=True, capture_output=True, timeout=120,
+def test_the_python_examples(daemon):
+    done = subprocess.run([sys.executable, "-c", "".join(blocks("python"))], text=True, capture_output=True, timeout=120,
                           env={**os.environ, "TENSORD_ADDRESS": daemon.address})  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[1.0], [2.0]]"
 
 
 def test_the_cpp_example(daemon):
-    assert (ROOT / "client" / "cc" / "example.cc").read_text() == block("cpp")
+    assert (ROOT / "client" / "cc" / "example.cc").read_text() == "".join(blocks("cpp"))
     # Beside the daemon's binary, wherever that was built.
     example = pathlib.Path(_binary()).parents[1] / "client" / "cc" / "example"
     assert example.is_file(), f"{example} is missing; make it by: bazel build //client/cc:example"

@@ -139,6 +139,7 @@ absl::Status Profile() {
                  schedule.buffers[step.buffers[0]].index);
       continue;
     }
+    if (step.kernel == Schedule::Step::kLoop) continue;  // its kernels are timed once each
     KernelArgs args;
     for (int buffer : step.buffers) args.buffers.push_back(addresses[buffer]);
     absl::Duration best = absl::InfiniteDuration();

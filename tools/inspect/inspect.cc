@@ -60,6 +60,9 @@ absl::Status Inspect(const std::string& text) {
     const Schedule::Step& step = schedule.steps[i];
     if (step.kernel == Schedule::Step::kCopy) {
       fmt::print("step {}: copy buffer {} to {}\n", i, step.buffers[1], step.buffers[0]);
+    } else if (step.kernel == Schedule::Step::kLoop) {
+      fmt::print("step {}: while buffer {}, {} times at most, the next {} steps\n", i,
+                 step.buffers[0], step.most, step.body);
     } else {
       fmt::print("step {}: kernel {} {} on buffers {}\n", i, step.kernel,
                  schedule.kernels[step.kernel]->name, fmt::join(step.buffers, " "));

@@ -9,25 +9,52 @@ Importing connects to nothing; the first tensor does (see connect).
 
 from __future__ import annotations
 
-from _tensord import Client, Tensor, is_capturing, realize
+from _tensord import Client, SymInt, Tensor, is_capturing, realize
 
-from tensord import dtypes, errors, nn
+from tensord import autograd, dtypes, errors, fft, linalg, nn, random
+from tensord.autograd import (
+    checkpoint,
+    custom_gradient,
+    enable_grad,
+    gradient,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from tensord.connection import connect, counters, current, synchronize
 from tensord.creation import (
     Variable,
     arange,
+    as_tensor,
+    bartlett_window,
+    blackman_window,
+    block_diag,
+    cartesian_prod,
+    combinations,
+    empty,
+    empty_like,
     eye,
+    from_blob,
+    from_numpy,
     full,
     full_like,
+    hamming_window,
+    hann_window,
+    kaiser_window,
     linspace,
+    logspace,
     manual_seed,
     ones,
     ones_like,
     rand,
-    randint,
     randn,
+    randperm,
     tensor,
+    tril_indices,
+    triu_indices,
     uniform,
+    vander,
     zeros,
     zeros_like,
 )
@@ -35,8 +62,11 @@ from tensord.dtypes import (
     DType,
     bfloat16,
     bool_,
+    can_lossless_cast,
+    default_dtypes,
     double,
     dtype,
+    finfo,
     float8_e4m3,
     float8_e4m3fnuz,
     float8_e5m2,
@@ -45,20 +75,45 @@ from tensord.dtypes import (
     float32,
     float64,
     half,
+    iinfo,
     int8,
     int16,
     int32,
     int64,
     long,
     promote_types,
+    set_default_dtype,
     uint8,
     uint16,
     uint32,
     uint64,
 )
 from tensord.errors import TensordError
+from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
+from tensord.interop import from_dlpack
 from tensord.jit import jit
+from tensord.loops import fori_loop, scan, while_loop
+from tensord.movement import *  # noqa: F403
+from tensord.numerics import fast_math
+from tensord.random import (
+    bernoulli,
+    fork_rng,
+    get_rng_state,
+    glorot_uniform,
+    initial_seed,
+    kaiming_normal,
+    kaiming_uniform,
+    normal,
+    poisson,
+    rand_like,
+    randint,
+    randint_like,
+    randn_like,
+    scaled_uniform,
+    seed,
+    set_rng_state,
+)
 from tensord.training import is_training, training
 
 __version__ = "0.1.0"

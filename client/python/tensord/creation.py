@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 import _tensord
-from _tensord import Tensor
+from _tensord import SymInt, Tensor, strong_dtype
 
-from tensord.dtypes import DTypeLike
-from tensord.errors import OutOfRangeError
+from tensord.dtypes import DTypeLike, weaks
+from tensord.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 
 Number = Union[bool, int, float]
 
 
-def _sizes(sizes: tuple[Any, ...]) -> list[int]:
+def _sizes(sizes: tuple[Any, ...]) -> list[Any]:
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
-        return [int(size) for size in sizes[0]]
-    return [int(size) for size in sizes]
+        sizes = tuple(sizes[0])
+    checked = [size if isinstance(size, SymInt) else operator.index(size) for size in sizes]
+    if any(not isinstance(size, SymInt) and size < 0 for size in checked):
+        raise InvalidArgumentError(f"sizes {checked}: none may be negative")
+    return checked
 
 
 def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
@@ -25,50 +30,201 @@ def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, requires_grad: bool = False) -> Tensor:
-    """The same as Tensor(data)."""
-    return Tensor(data, dtype, requires_grad=requires_grad)
+    """Tensor(data), always with data of its own: a plain number gets a default dtype."""
+    made = Tensor(data, dtype)
+    if made.dtype in weaks:
+        made = made.cast(strong_dtype(made.dtype))
+    return _made(made, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """The tensor itself if it is one of that dtype, else tensor(data, dtype)."""
+    return tensor(data, dtype)
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A copy of a NumPy array, in its dtype. Unlike in PyTorch no memory is shared: the daemon has its own."""
+    return tensor(array)
+
+
+def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Always raises: a tensor's data is the daemon's, which cannot share memory of this process."""
+    raise UnimplementedError(
+        "from_blob: a tensor's data lies with the daemon, in another process, so memory of this one cannot be wrapped; "
+        "copy it by Tensor(numpy.ctypeslib.as_array(pointer, shape)) or Tensor(bytes)")
 
 
 def full(shape: Union[int, Sequence[int]], fill_value: Number, *, dtype: Optional[DTypeLike] = None,
          requires_grad: bool = False) -> Tensor:
-    """Without a dtype, that of the number: bool, int32 or float32."""
+    """A tensor filled with a number. Without a dtype, that of the number: bool, int32 or float32.
+
+    ValueError for a negative size.
+    """
     return _made(_tensord._full(_sizes((shape,)), fill_value, dtype), requires_grad)
 
 
 def zeros(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the default float, or of `dtype`. ValueError for a negative size."""
     return _made(_tensord._full(_sizes(size), 0.0, dtype), requires_grad)
 
 
 def ones(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the default float, or of `dtype`. ValueError for a negative size."""
     return _made(_tensord._full(_sizes(size), 1.0, dtype), requires_grad)
 
 
-def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None) -> Tensor:
-    return _tensord._full(list(tensor.shape), fill_value, dtype or tensor.dtype)
+def empty(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """A tensor whose content nobody should rely on. (It is zero.)"""
+    return zeros(*size, dtype=dtype, requires_grad=requires_grad)
 
 
-def zeros_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None) -> Tensor:
-    return full_like(tensor, 0, dtype=dtype)
+def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None,
+              requires_grad: bool = False) -> Tensor:
+    """full, in the shape and dtype of a tensor."""
+    dtype = strong_dtype(tensor.dtype) if dtype is None else dtype
+    return _made(_tensord._full(list(tensor.shape), fill_value, dtype), requires_grad)
 
 
-def ones_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None) -> Tensor:
-    return full_like(tensor, 1, dtype=dtype)
+def zeros_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    return full_like(tensor, 0, dtype=dtype, requires_grad=requires_grad)
+
+
+def ones_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    return full_like(tensor, 1, dtype=dtype, requires_grad=requires_grad)
+
+
+def empty_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    return full_like(tensor, 0, dtype=dtype, requires_grad=requires_grad)
+
+
+def new_tensor(like: Tensor, data: Any, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """tensor(data), in the dtype of `like`."""
+    return tensor(data, strong_dtype(like.dtype) if dtype is None else dtype)
+
+
+def new_full(like: Tensor, size: Union[int, Sequence[int]], fill_value: Number, *,
+             dtype: Optional[DTypeLike] = None) -> Tensor:
+    """full(size, fill_value), in the dtype of `like`."""
+    return full(size, fill_value, dtype=strong_dtype(like.dtype) if dtype is None else dtype)
+
+
+def new_zeros(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+    return new_full(like, _sizes(size), 0, dtype=dtype)
+
+
+def new_ones(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+    return new_full(like, _sizes(size), 1, dtype=dtype)
+
+
+def new_empty(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+    return new_full(like, _sizes(size), 0, dtype=dtype)
 
 
 def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *,
            dtype: Optional[DTypeLike] = None) -> Tensor:
-    """start, start + step, ... before end. int32 if all are ints, else float32."""
+    """start, start + step, ... before end, as [n].
+
+    If all are ints the dtype is int32, or int64 where int32 is too small; else float32. An integer dtype that lacks the
+    first or the last number is an OverflowError. ValueError for a step of 0.
+    """
     if end is None:
         start, end = 0, start
     return _tensord._arange(start, end, step, dtype)
 
 
 def linspace(start: Number, end: Number, steps: int, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """`steps` evenly spaced numbers, both ends included, as [steps]. Integer dtypes truncate.
+
+    ValueError for negative or bool steps, and for dtype bool.
+    """
+    if isinstance(steps, bool):
+        raise InvalidArgumentError("linspace: steps is a bool; it is a count")
     return _tensord._linspace(start, end, steps, dtype)
 
 
+def logspace(start: Number, end: Number, steps: int, base: float = 10.0, *,
+             dtype: Optional[DTypeLike] = None) -> Tensor:
+    """base to the power of linspace(start, end, steps)."""
+    return _tensord._logspace(start, end, steps, base, dtype)
+
+
 def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Ones on the diagonal of [n, m], zeros elsewhere; square without m. ValueError for negative sizes."""
     return _tensord._eye(n, n if m is None else m, dtype)
+
+
+def tril_indices(row: int, col: Optional[int] = None, offset: int = 0, *,
+                 dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Rows and columns, as [2, n], of the entries of [row, col] on and below the diagonal moved right by offset."""
+    return _tensord._tri_indices(True, row, row if col is None else col, offset, dtype)
+
+
+def triu_indices(row: int, col: Optional[int] = None, offset: int = 0, *,
+                 dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Rows and columns, as [2, n], of the entries of [row, col] on and above the diagonal moved right by offset."""
+    return _tensord._tri_indices(False, row, row if col is None else col, offset, dtype)
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[Tensor]:
+    if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)):
+        arguments = tuple(arguments[0])
+    return [argument if isinstance(argument, Tensor) else tensor(argument) for argument in arguments]
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Every combination of one element of each vector, as rows: [product of sizes, vectors]. A lone vector is itself."""
+    return _tensord._cartesian_prod(_tensors(tensors))
+
+
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """The combinations of r elements of a vector, in the order of itertools, as [n, r]."""
+    if x.ndim != 1:
+        raise InvalidArgumentError(f"combinations: shape {x.shape} is no vector")
+    if r < 0:
+        raise InvalidArgumentError(f"combinations: of {r} elements")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = list(choose(range(x.shape[0]), r))
+    if r == 0 or not chosen:
+        return zeros(len(chosen) if r else 0, r, dtype=strong_dtype(x.dtype))
+    return x[tensor(chosen)]
+
+
+def block_diag(*tensors: Any) -> Tensor:
+    """The matrices along the diagonal of a larger one, zeros elsewhere. Vectors are rows, numbers 1 x 1."""
+    return _tensord._block_diag(_tensors(tensors))
+
+
+def vander(x: Tensor, n: Optional[int] = None, increasing: bool = False, *, N: Optional[int] = None) -> Tensor:
+    """Powers of a vector as columns, x^(n-1) ... x^0 or, if `increasing`, the other way round; n is its length."""
+    columns = n if N is None else N
+    return _tensord._vander(x, x.shape[0] if columns is None else columns, increasing)
+
+
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """0.5 - 0.5 cos(2 pi i / n), as [window_length]; n is one less if not periodic, so that both ends are alike."""
+    return _tensord._window("hann", window_length, periodic, 0.0, 0.0, dtype)
+
+
+def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
+                   dtype: Optional[DTypeLike] = None) -> Tensor:
+    """alpha - beta cos(2 pi i / n), as [window_length]."""
+    return _tensord._window("hamming", window_length, periodic, alpha, beta, dtype)
+
+
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n), as [window_length]."""
+    return _tensord._window("blackman", window_length, periodic, 0.0, 0.0, dtype)
+
+
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """A triangle from 0 over 1 to 0, as [window_length]."""
+    return _tensord._window("bartlett", window_length, periodic, 0.0, 0.0, dtype)
+
+
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
+                  dtype: Optional[DTypeLike] = None) -> Tensor:
+    """I0(beta sqrt(1 - (2 i / n - 1)^2)) / I0(beta), as [window_length]."""
+    return _tensord._window("kaiser", window_length, periodic, 0.0, beta, dtype)
 
 
 def manual_seed(seed: int = 0) -> None:
@@ -92,23 +248,26 @@ def uniform(*size: Any, low: float = 0.0, high: float = 1.0, dtype: Optional[DTy
     return _made(_tensord._rand(_sizes(size), dtype) * (high - low) + low, requires_grad)
 
 
-def randint(low: int, high: Optional[int] = None, size: Sequence[int] = (), *,
-            dtype: Optional[DTypeLike] = None) -> Tensor:
-    """Integers in [low, high), or [0, low) with one bound. int32 unless told otherwise."""
-    if high is None:
-        low, high = 0, low
-    return _tensord._randint(low, high, list(size), dtype)
+def randperm(n: int, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """The numbers below n in random order. int32 unless told otherwise."""
+    return _tensord._randperm(n, dtype)
 
 
-class Variable:
-    """A named integer that is given anew for each run, without another program.
+class Variable(SymInt):
+    """A named integer between bounds (inclusive) that is given anew for each run, without another
+    program. It serves as a size, as a bound of slices and as a number beside tensors:
 
-    n = Variable("n", 0, 1000).bind(3);  y = x * n.tensor
+    n = Variable("n", 1, 512).bind(3);  y = x[:n] * n
     """
 
     def __init__(self, name: str, min: int, max: int) -> None:
+        super().__init__(name, min, max)
         self.name, self.min, self.max = name, min, max
-        self.tensor: Tensor = _tensord._variable(name, min, max)
+
+    @property
+    def tensor(self) -> Tensor:
+        """Its value as an int32 tensor without axes."""
+        return _tensord._variable(self.name, self.min, self.max)
 
     def bind(self, value: int) -> Variable:
         """What the runs that follow read."""

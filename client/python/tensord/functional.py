@@ -1,104 +1,81 @@
-"""Methods of Tensor as functions, where PyTorch has both forms."""
+"""Methods of Tensor as functions: tensord.exp(x) is x.exp().
+
+All are here, but those that concern the tensor as an object. Functions of two operands take a number as the first one
+too. functional.pyi, which make_stub.py writes, has their types.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
+import _tensord
 from _tensord import Tensor
 
-from tensord.training import is_training
+import tensord.nn.functional as _in_torch_order
+from tensord.linalg import multi_dot, solve_triangular
 
-abs = Tensor.abs
-acos = Tensor.acos
-argmax = Tensor.argmax
-argmin = Tensor.argmin
-asin = Tensor.asin
-atan = Tensor.atan
-avg_pool2d = Tensor.avg_pool2d
-binary_cross_entropy = Tensor.binary_cross_entropy
-binary_cross_entropy_with_logits = Tensor.binary_cross_entropy_with_logits
-cat = Tensor.cat
-ceil = Tensor.ceil
-chunk = Tensor.chunk
-clamp = Tensor.clamp
-clip = Tensor.clip
-conv2d = Tensor.conv2d
-cos = Tensor.cos
-cosh = Tensor.cosh
-cross_entropy = Tensor.cross_entropy
-cumsum = Tensor.cumsum
-elu = Tensor.elu
-embedding = Tensor.embedding
-erf = Tensor.erf
-exp = Tensor.exp
-exp2 = Tensor.exp2
-flatten = Tensor.flatten
-flip = Tensor.flip
-floor = Tensor.floor
-gather = Tensor.gather
-gelu = Tensor.gelu
-group_norm = Tensor.group_norm
-isclose = Tensor.isclose
-isfinite = Tensor.isfinite
-isinf = Tensor.isinf
-isnan = Tensor.isnan
-l1_loss = Tensor.l1_loss
-layer_norm = Tensor.layer_norm
-leaky_relu = Tensor.leaky_relu
-linear = Tensor.linear
-log = Tensor.log
-log10 = Tensor.log10
-log1p = Tensor.log1p
-log2 = Tensor.log2
-log_softmax = Tensor.log_softmax
-logsumexp = Tensor.logsumexp
-matmul = Tensor.matmul
-max_pool2d = Tensor.max_pool2d
-maximum = Tensor.maximum
-mean = Tensor.mean
-minimum = Tensor.minimum
-mse_loss = Tensor.mse_loss
-nll_loss = Tensor.nll_loss
-one_hot = Tensor.one_hot
-permute = Tensor.permute
-pow = Tensor.pow
-prod = Tensor.prod
-relu = Tensor.relu
-relu6 = Tensor.relu6
-reshape = Tensor.reshape
-rms_norm = Tensor.rms_norm
-round = Tensor.round
-rsqrt = Tensor.rsqrt
-scaled_dot_product_attention = Tensor.scaled_dot_product_attention
-sigmoid = Tensor.sigmoid
-sign = Tensor.sign
-silu = Tensor.silu
-sin = Tensor.sin
-sinh = Tensor.sinh
-softmax = Tensor.softmax
-softplus = Tensor.softplus
-split = Tensor.split
-sqrt = Tensor.sqrt
-square = Tensor.square
-squeeze = Tensor.squeeze
-stack = Tensor.stack
-std = Tensor.std
-sum = Tensor.sum
-tan = Tensor.tan
-tanh = Tensor.tanh
-transpose = Tensor.transpose
-tril = Tensor.tril
-triu = Tensor.triu
-trunc = Tensor.trunc
-unsqueeze = Tensor.unsqueeze
-var = Tensor.var
+# What belongs to a tensor as an object, or has another meaning as a function or a dtype.
+_METHODS_ONLY = frozenset("""
+    assign backward bfloat16 bitcast bool byte cast char contiguous cpu cuda data data_ptr detach double element_size expand
+    expand_as float gradient half int int16 item long new_full numpy realize register_hook reshape_as short size stride to
+    to_ tolist type type_as view view_as wait
+""".split())
 
 
-def where(condition: Tensor, yes: Any, no: Any) -> Tensor:
-    """Elements of `yes` where the condition holds, else of `no`."""
-    return condition.where(yes, no)
+def mirrored() -> list[str]:
+    """The names of the methods that are functions here."""
+    return [name for name, member in vars(Tensor).items()
+            if not name.startswith("_") and not name.endswith("_") and callable(member)
+            and name not in _METHODS_ONLY]
 
 
-def dropout(x: Tensor, p: float = 0.5) -> Tensor:
-    """Active inside `with tensord.training():` only."""
-    return x.dropout(p, is_training())
+def _of_operands(name: str) -> Callable[..., Tensor]:
+    method = getattr(Tensor, name)
+
+    def function(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor:
+        if isinstance(input, Tensor) or not isinstance(other, Tensor):
+            return method(input, other, *arguments, **keywords)  # type: ignore[no-any-return]
+        return method(other, input, *arguments, reverse=True, **keywords)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = method.__doc__
+    return function
+
+
+for _name in mirrored():
+    globals()[_name] = _of_operands(_name) if _name in _tensord._binary_methods else getattr(Tensor, _name)
+
+
+
+def einsum(formula: str, *operands: Any, dtype: Any = None) -> Tensor:
+    """Einstein's summation over labels: "ij,jk->ik"; see Tensor.einsum."""
+    return Tensor.einsum(formula, *operands, dtype=dtype)
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant: NaN where that is negative."""
+    sign, log = input.slogdet()
+    return (sign < 0).where(float("nan"), log)
+
+
+def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
+                     unitriangular: bool = False) -> tuple[Tensor, Tensor]:
+    """x with A x = b (A^T x = b with transpose) for a triangular A, and A; see linalg.solve_triangular."""
+    matrix = A.transpose(-1, -2) if transpose else A
+    return solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular), A
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices in the order of least work; see linalg.multi_dot."""
+    return multi_dot(matrices)
+
+
+# In PyTorch's order of arguments, unlike the methods of these names.
+_IN_TORCH_ORDER = """
+    avg_pool1d avg_pool2d avg_pool3d bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    linear max_pool1d max_pool2d max_pool3d scaled_dot_product_attention
+""".split()
+for _name in _IN_TORCH_ORDER:
+    globals()[_name] = getattr(_in_torch_order, _name)
+
+__all__ = sorted({*mirrored(), "chain_matmul", "einsum", "logdet", "triangular_solve", *_IN_TORCH_ORDER})

@@ -65,14 +65,14 @@ class Jit(Generic[F]):
 
     def __init__(self, function: F) -> None:
         self.function = function
-        self._programs: dict[Any, tuple[_tensord._Jit, list[Any]]] = {}
+        self._programs: dict[Any, tuple[_tensord._Jit, list[Any], Any]] = {}
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
         structure = _flatten((args, kwargs), tensors)
         client = _tensord._current()
-        key = (_key(structure), is_training(), id(client))
+        key = (_key(structure), is_training(), _tensord.is_grad_enabled(), id(client))
         try:
             found = self._programs.get(key)
         except TypeError as error:
@@ -80,9 +80,10 @@ class Jit(Generic[F]):
                 f"{self._name}: arguments of a captured function are tensors, arrays, structures of "
                 f"them, and values that can be hashed ({error})") from None
         if found is None:
-            found = self._prepare(structure)
+            # With the client's object, so that its identity stays that of the key.
+            found = (*self._prepare(structure), client)
             self._programs[key] = found
-        program, results = found
+        program, results, _ = found
         # The structure of the results is noted while the function is captured.
         out = program(tensors)
         return _unflatten(results[0], out)
@@ -105,7 +106,7 @@ class Jit(Generic[F]):
     @property
     def captures(self) -> int:
         """How often the function was captured so far."""
-        return sum(program.captures for program, _ in self._programs.values())
+        return sum(program.captures for program, _, _ in self._programs.values())
 
     def reset(self) -> None:
         """Forgets what was captured."""

@@ -10,7 +10,7 @@ from _tensord import Tensor
 
 from tensord.creation import ones, uniform, zeros
 from tensord.errors import InvalidArgumentError
-from tensord.nn import optim, state
+from tensord.nn import functional, optim, state
 from tensord.training import is_training
 
 Size = Union[int, Sequence[int]]
@@ -27,7 +27,7 @@ class Linear:
                             requires_grad=True) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        return x.linear(self.weight, self.bias)
+        return functional.linear(x, self.weight, self.bias)
 
 
 class Conv2d:
@@ -47,8 +47,8 @@ class Conv2d:
                             requires_grad=True) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        return x.conv2d(self.weight, self.bias, self.stride, self.padding, self.dilation,
-                        self.groups)
+        return functional.conv2d(x, self.weight, self.bias, self.stride, self.padding,
+                                 self.dilation, self.groups)
 
 
 class BatchNorm:
@@ -141,5 +141,5 @@ class Dropout:
 
 __all__ = [
     "BatchNorm", "BatchNorm2d", "Conv2d", "Dropout", "Embedding", "GroupNorm", "LayerNorm",
-    "Linear", "RMSNorm", "optim", "state",
+    "Linear", "RMSNorm", "functional", "optim", "state",
 ]  # fmt: skip

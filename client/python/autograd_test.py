@@ -1,0 +1,182 @@
+"""Derivatives beyond backward: several outputs, Jacobians, rules of one's own, checkpoints, and none at all."""
+
+import numpy as np
+import pytest
+import tensord
+from tensord import Tensor, autograd
+
+X = np.array([0.5, -1.0, 2.0], np.float64)
+
+
+def test_several_outputs_and_weights():
+    x, y = Tensor(X, requires_grad=True), Tensor(X + 1, requires_grad=True)
+    outs = [(x * y).sum(), x * x]
+    gx, gy = tensord.gradient(outs, [x, y], [None, Tensor([1.0, 10.0, 100.0], dtype="float64")])
+    np.testing.assert_allclose(gx.numpy(), X + 1 + 2 * X * [1, 10, 100])
+    np.testing.assert_allclose(gy.numpy(), X)
+    assert isinstance(autograd.grad(outs[0], x), tuple)
+    unused = tensord.gradient(outs[0], Tensor(X))
+    assert unused[0].tolist() == [0, 0, 0]
+    for wrong in (lambda: tensord.gradient(outs[1], x), lambda: tensord.gradient(outs[0], Tensor([1])),
+                  lambda: tensord.gradient(outs, x, [None]), lambda: tensord.gradient(Tensor([1]).sum(), x),
+                  lambda: tensord.gradient(outs[1], x, Tensor([1.0]))):  # fmt: skip
+        with pytest.raises((ValueError, RuntimeError)):
+            wrong()
+
+
+def test_backward_takes_what_torch_takes():
+    x, y = Tensor(X, requires_grad=True), Tensor(X, requires_grad=True)
+    z = (x * x * y).sum()
+    z.backward(retain_graph=True)
+    z.backward(inputs=[x])
+    np.testing.assert_allclose(x.grad.numpy(), 4 * X * X)
+    np.testing.assert_allclose(y.grad.numpy(), X * X)
+    (g,) = tensord.gradient((x * x * x).sum(), x)
+    (second,) = tensord.gradient(g.sum(), x)
+    np.testing.assert_allclose(second.numpy(), 6 * X)
+
+
+def function(x):
+    return (x * x).sum() * x.exp()
+
+
+def jacobian_of(x):
+    return np.outer(np.exp(x), 2 * x) + np.diag((x * x).sum() * np.exp(x))
+
+
+def test_products_with_the_jacobian():
+    v, expected = np.array([1.0, -2.0, 0.5]), jacobian_of(X)
+    out, product = autograd.vjp(function, Tensor(X), Tensor(v))
+    np.testing.assert_allclose(out.numpy(), (X * X).sum() * np.exp(X))
+    np.testing.assert_allclose(product.numpy(), v @ expected)
+    np.testing.assert_allclose(autograd.jvp(function, Tensor(X), Tensor(v))[1].numpy(), expected @ v)
+    np.testing.assert_allclose(autograd.jacobian(function, Tensor(X)).numpy(), expected)
+    np.testing.assert_allclose(autograd.hessian(lambda x: (x * x * x).sum() * x[0], Tensor(X)).numpy(),
+                               np.diag(6 * X * X[0]) + np.outer([1, 0, 0], 3 * X * X) + np.outer(3 * X * X, [1, 0, 0]))  # fmt: skip
+    same = Tensor(X)
+    a, b = autograd.jacobian(lambda x, y: x * y * y, (same, same))
+    np.testing.assert_allclose(a.numpy(), np.diag(X * X))
+    np.testing.assert_allclose(b.numpy(), np.diag(2 * X * X))
+
+
+class Clipped(autograd.Function):
+    """x * y, whose gradients are clipped: no derivative of anything."""
+
+    @staticmethod
+    def forward(ctx, x, y, limit):
+        ctx.save_for_backward(x, y)
+        ctx.limit = limit
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return (grad * y).clamp(-ctx.limit, ctx.limit), (grad * x).clamp(-ctx.limit, ctx.limit), None
+
+
+def test_contiguous_backward_changes_nothing():
+    x = Tensor(X, requires_grad=True)
+    (x * x).contiguous_backward().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * X)
+    assert Tensor([1]).contiguous_backward().tolist() == [1]
+
+
+def test_a_rule_of_ones_own():
+    x, y = Tensor(X, requires_grad=True), Tensor(X + 1, requires_grad=True)
+    out = Clipped.apply(x, y, 0.75)
+    np.testing.assert_allclose(out.numpy(), X * (X + 1))
+    (Clipped.apply(x, y, 0.75) * Tensor([1.0, 2.0, -3.0], dtype="float64")).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.clip((X + 1) * [1, 2, -3], -0.75, 0.75))
+    np.testing.assert_allclose(y.grad.numpy(), np.clip(X * [1, 2, -3], -0.75, 0.75))
+
+
+def test_rules_nest_have_several_results_and_second_derivatives():
+    square = autograd.custom_gradient(lambda x: x * x, lambda g, inputs, outputs: g * inputs[0] * 20)
+    x = Tensor(X, requires_grad=True)
+    (first,) = tensord.gradient(square(square(x)).sum(), x)
+    np.testing.assert_allclose(first.numpy(), 20 * X * X * 20 * X)
+    (second,) = tensord.gradient(tensord.gradient(square(x).sum(), x)[0].sum(), x)
+    np.testing.assert_allclose(second.numpy(), np.full(3, 20.0))
+
+    class Both(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum(), (x * 2).reshape(3, 1), (x > 0)
+
+        @staticmethod
+        def backward(ctx, of_sum, of_double, _):
+            return of_sum * 5 + of_double.reshape(3) * 7
+
+    total, double, positive = Both.apply(x)
+    assert positive.tolist() == [True, False, True]
+    (g,) = tensord.gradient([total, double], x, [None, Tensor([[1.0], [2.0], [3.0]], dtype="float64")])
+    np.testing.assert_allclose(g.numpy(), [12, 19, 26])
+
+
+def test_rules_without_a_graph_in_between():
+    class ByNumpy(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return Tensor(np.sinh(x.numpy()))
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0].cosh()
+
+    x = Tensor(X, requires_grad=True)
+    (ByNumpy.apply(x) * 2).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.cosh(X), rtol=1e-6)
+
+    class Reads(autograd.Function):
+        forward = staticmethod(lambda ctx, x: x * 1)
+        backward = staticmethod(lambda ctx, grad: Tensor(grad.numpy()))
+
+    with pytest.raises(RuntimeError, match="no data"):
+        Reads.apply(x)
+    with pytest.raises(ValueError, match="gradients for 1 inputs"):
+        autograd.custom_gradient(lambda x: x * 1, lambda g, inputs, outputs: (g, g))(x)
+
+
+def deep(x, layers, wrap):
+    for weight in layers:
+        x = wrap(lambda x, w=weight: ((x @ w).tanh() @ w).sin(), x)
+    return (x * x).sum()
+
+
+def test_a_checkpoint_changes_no_gradient():
+    rng = np.random.default_rng(0)
+    layers = [Tensor(rng.standard_normal((4, 4)) / 2, requires_grad=True) for _ in range(3)]
+    x = Tensor(rng.standard_normal((5, 4)), requires_grad=True)
+    plain = tensord.gradient(deep(x, layers, lambda f, x: f(x)), [x, *layers])
+    kept = tensord.gradient(deep(x, layers, tensord.checkpoint), [x, *layers])
+    for a, b in zip(plain, kept):
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-12, atol=1e-12)
+    two = tensord.checkpoint(lambda x, y: (x * y, (x + y).exp()), x, x * 2)
+    expected = tensord.gradient((x * x * 2).sum() + (x + x * 2).exp().sum(), x)[0]
+    np.testing.assert_allclose(tensord.gradient([out.sum() for out in two], x)[0].numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_computing_without_derivatives():
+    x = Tensor(X, requires_grad=True)
+    assert tensord.is_grad_enabled()
+    with tensord.no_grad():
+        assert not tensord.is_grad_enabled()
+        y = x * 2
+        with tensord.enable_grad():
+            z = x * 3
+    assert tensord.is_grad_enabled()
+    assert tensord.gradient((y + z).sum(), x)[0].tolist() == [3, 3, 3]
+
+    @tensord.inference_mode()
+    def forward(x):
+        return x * x
+
+    assert tensord.gradient((forward(x) + x).sum(), x)[0].tolist() == [1, 1, 1]
+    with tensord.set_grad_enabled(False):
+        w = x * 5
+    tensord.set_grad_enabled(True)
+    assert tensord.gradient(w.sum(), x)[0].tolist() == [0, 0, 0]
+    with tensord.no_grad():
+        x[0] = 9.0  # writing is as ever
+    assert x.tolist() == [9, -1, 2]

@@ -1,0 +1,312 @@
+// Linear algebra and Fourier transforms. The package gives them their places: tensord.linalg,
+// tensord.fft.
+#include "client/cc/ops.h"
+#include "client/python/bind.h"
+#include "client/python/operands.h"
+#include "client/python/parts.h"
+#include "core/base/status.h"
+#include "core/tensor/fft.h"
+#include "core/tensor/linalg.h"
+#include "core/tensor/pad.h"
+
+namespace tensord::python {
+namespace {
+
+using Unary = Expr (*)(const Expr&);
+auto BindUnary(Unary function) {
+  return [function](const Tensor& a) { return Checked(Lift(function, a)); };
+}
+
+using Pair = std::tuple<Tensor, Tensor>;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+template <typename Function>
+Pair TwoOf(const std::vector<Tensor>& operands, Function function) {
+  const std::vector<Tensor> made = LiftMany(operands, 2, function);
+  return {made[0], made[1]};
+}
+template <typename Function>
+Triple ThreeOf(const std::vector<Tensor>& operands, Function function) {
+  const std::vector<Tensor> made = LiftMany(operands, 3, function);
+  return {made[0], made[1], made[2]};
+}
+
+using Exprs = absl::Span<const Expr>;
+
+Pair QrOf(const Tensor& a, bool complete) {
+  return TwoOf({a}, [complete](Exprs e) {
+    const QrParts parts = Qr(e[0], complete ? kComplete : kReduced);
+    return std::vector<Expr>{parts.q, parts.r};
+  });
+}
+
+Triple SvdOf(const Tensor& a, bool full_matrices) {
+  return ThreeOf({a}, [full_matrices](Exprs e) {
+    const SvdParts parts = Svd(e[0], full_matrices ? kComplete : kReduced);
+    return std::vector<Expr>{parts.u, parts.s, parts.vh};
+  });
+}
+
+Cutoff CutoffOf(std::optional<double> atol, std::optional<double> rtol) {
+  return {.absolute = atol, .relative = rtol};
+}
+
+MatrixNormKind ParseNorm(const std::string& name) {
+  const std::optional<MatrixNormKind> kind = MatrixNormFromName(name);
+  if (!kind) {
+    Raise(InvalidArgument(
+        "matrix_norm: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2 are norms, '{}' is none", name));
+  }
+  return *kind;
+}
+
+FftNorm ParseFftNorm(const std::string& norm) {
+  if (norm == "backward") return FftNorm::kBackward;
+  if (norm == "ortho") return FftNorm::kOrtho;
+  if (norm == "forward") return FftNorm::kForward;
+  Raise(InvalidArgument("fft: norm is 'backward', 'ortho' or 'forward', not '{}'", norm));
+}
+
+using FftFunction = Expr (*)(const Expr&, const FftOptions&);
+auto BindFft(FftFunction function) {
+  return
+      [function](const Tensor& x, std::optional<int64_t> n, int64_t dim, const std::string& norm) {
+        const FftOptions options = {.size = n, .axis = dim, .norm = ParseFftNorm(norm)};
+        return Checked(Lift([&](const Expr& e) { return function(e, options); }, x));
+      };
+}
+
+void BindMethods(py::class_<Tensor>& tensor) {
+  tensor
+      .def(
+          "qr", [](const Tensor& a) { return QrOf(a, true); },
+          "q [.., m, m] orthogonal and r [.., m, n] upper triangular with q @ r = self, by "
+          "Householder's reflections. Always complete; linalg.qr has the reduced form.")
+      .def("svd", &SvdOf, py::arg("full_matrices") = true,
+           "u, s, vh with u @ diag(s) @ vh = self and s descending, by one-sided Jacobi rotations; "
+           "meant for small matrices (RuntimeError beyond the limit).")
+      .def(
+          "newton_schulz",
+          [](const Tensor& a, int64_t steps, const std::vector<double>& params, double eps) {
+            return Checked(
+                Lift([&](const Expr& e) { return NewtonSchulz(e, steps, params, eps); }, a));
+          },
+          py::arg("steps"), py::arg("params"), py::arg("eps") = 1e-7,
+          "Steps of x <- p0 x + p1 (x x^T) x + p2 (x x^T)^2 x + .. from self / |self|.")
+      .def("det", BindUnary(&Det), "The determinant of each matrix.")
+      .def("inverse", BindUnary(&Inverse),
+           "The inverse of each matrix; infinities and NaN if singular.")
+      .def("matrix_exp", BindUnary(&MatrixExp), "The exponential of each square matrix.")
+      .def("trace", BindUnary(&Trace), "The sum of the diagonal of each matrix.")
+      .def(
+          "slogdet",
+          [](const Tensor& a) {
+            return TwoOf({a}, [](Exprs e) {
+              const SignedLog parts = SlogDet(e[0]);
+              return std::vector<Expr>{parts.sign, parts.log};
+            });
+          },
+          "The sign and the logarithm of the absolute value of each determinant.")
+      .def(
+          "cholesky",
+          [](const Tensor& a, bool upper) {
+            return Checked(Lift([=](const Expr& e) { return Cholesky(e, upper); }, a));
+          },
+          py::arg("upper") = false,
+          "l with l @ l^T = self (u^T @ u with upper) of symmetric positive definite matrices; NaN "
+          "for others.")
+      .def(
+          "cholesky_solve",
+          [](const Tensor& b, const Tensor& factor, bool upper) {
+            return Checked(
+                Lift([=](const Expr& x, const Expr& f) { return CholeskySolve(x, f, upper); }, b,
+                     factor));
+          },
+          py::arg("L"), py::arg("upper") = false,
+          "x with a @ x = self, given the Cholesky factor of a.")
+      .def(
+          "cholesky_inverse",
+          [](const Tensor& factor, bool upper) {
+            return Checked(Lift([=](const Expr& f) { return CholeskyInverse(f, upper); }, factor));
+          },
+          py::arg("upper") = false, "The inverse of the matrix whose Cholesky factor this is.")
+      .def(
+          "matrix_power",
+          [](const Tensor& a, int64_t n) {
+            return Checked(Lift([n](const Expr& e) { return MatrixPower(e, n); }, a));
+          },
+          py::arg("n"), "n matrices multiplied; of the inverse if n is negative.")
+      .def(
+          "pinverse",
+          [](const Tensor& a, std::optional<double> rcond) {
+            return Checked(
+                Lift([&](const Expr& e) { return Pinv(e, CutoffOf(std::nullopt, rcond)); }, a));
+          },
+          py::arg("rcond") = py::none(), "The pseudo-inverse.");
+}
+
+void BindFunctions(py::module_& module) {
+  module.def("_linalg_qr", &QrOf, py::arg("a"), py::arg("complete"));
+  module.def("_linalg_svdvals", BindUnary(&SvdVals), py::arg("a"));
+  module.def("_linalg_eigvals", BindUnary(&EigVals), py::arg("a"));
+  module.def(
+      "_linalg_solve",
+      [](const Tensor& a, const Tensor& b, bool left) {
+        return Checked(
+            Lift([left](const Expr& x, const Expr& y) { return Solve(x, y, left); }, a, b));
+      },
+      py::arg("a"), py::arg("b"), py::arg("left"));
+  module.def(
+      "_linalg_solve_triangular",
+      [](const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
+        const TriangularOptions options = {.upper = upper, .left = left, .unit = unit};
+        return Checked(Lift(
+            [&](const Expr& x, const Expr& y) { return SolveTriangular(x, y, options); }, a, b));
+      },
+      py::arg("a"), py::arg("b"), py::arg("upper"), py::arg("left"), py::arg("unit"));
+  module.def(
+      "_linalg_lu",
+      [](const Tensor& a) {
+        return ThreeOf({a}, [](Exprs e) {
+          const LuParts parts = Lu(e[0]);
+          return std::vector<Expr>{parts.p, parts.l, parts.u};
+        });
+      },
+      py::arg("a"));
+  module.def(
+      "_linalg_lu_factor",
+      [](const Tensor& a) {
+        return TwoOf({a}, [](Exprs e) {
+          const LuFactors factors = LuFactor(e[0]);
+          return std::vector<Expr>{factors.lu, factors.pivots};
+        });
+      },
+      py::arg("a"));
+  module.def(
+      "_linalg_lu_unpack",
+      [](const Tensor& lu, const Tensor& pivots) {
+        return ThreeOf({lu, pivots}, [](Exprs e) {
+          const LuParts parts = LuUnpack({e[0], e[1]});
+          return std::vector<Expr>{parts.p, parts.l, parts.u};
+        });
+      },
+      py::arg("lu"), py::arg("pivots"));
+  module.def(
+      "_linalg_lu_solve",
+      [](const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left, bool adjoint) {
+        return Checked(Lift(
+            [=](const Expr& x, const Expr& p, const Expr& y) {
+              return LuSolve({x, p}, y, left, adjoint);
+            },
+            lu, pivots, b));
+      },
+      py::arg("lu"), py::arg("pivots"), py::arg("b"), py::arg("left"), py::arg("adjoint"));
+  module.def(
+      "_linalg_eigh",
+      [](const Tensor& a, bool upper) {
+        return TwoOf({a}, [upper](Exprs e) {
+          const EighParts parts = Eigh(e[0], upper);
+          return std::vector<Expr>{parts.values, parts.vectors};
+        });
+      },
+      py::arg("a"), py::arg("upper"));
+  module.def(
+      "_linalg_pinv",
+      [](const Tensor& a, std::optional<double> atol, std::optional<double> rtol) {
+        return Checked(Lift([&](const Expr& e) { return Pinv(e, CutoffOf(atol, rtol)); }, a));
+      },
+      py::arg("a"), py::arg("atol"), py::arg("rtol"));
+  module.def(
+      "_linalg_matrix_rank",
+      [](const Tensor& a, std::optional<double> atol, std::optional<double> rtol) {
+        return Checked(Lift([&](const Expr& e) { return MatrixRank(e, CutoffOf(atol, rtol)); }, a));
+      },
+      py::arg("a"), py::arg("atol"), py::arg("rtol"));
+  module.def(
+      "_linalg_lstsq",
+      [](const Tensor& a, const Tensor& b, std::optional<double> rcond) {
+        return Checked(
+            Lift([&](const Expr& x,
+                     const Expr& y) { return Lstsq(x, y, CutoffOf(std::nullopt, rcond)); },
+                 a, b));
+      },
+      py::arg("a"), py::arg("b"), py::arg("rcond"));
+  module.def(
+      "_linalg_matrix_norm",
+      [](const Tensor& a, const std::string& ord) {
+        const MatrixNormKind kind = ParseNorm(ord);
+        return Checked(Lift([kind](const Expr& e) { return MatrixNorm(e, kind); }, a));
+      },
+      py::arg("a"), py::arg("ord"));
+  module.def(
+      "_linalg_cond",
+      [](const Tensor& a, const std::string& ord) {
+        const MatrixNormKind kind = ParseNorm(ord);
+        return Checked(Lift([kind](const Expr& e) { return Cond(e, kind); }, a));
+      },
+      py::arg("a"), py::arg("ord"));
+}
+
+void BindSpectral(py::module_& module) {
+#define TD_FFT(name, Name) \
+  module.def(name, BindFft(&Name), py::arg("x"), py::arg("n"), py::arg("dim"), py::arg("norm"));
+  TD_FFT("_fft", Fft)
+  TD_FFT("_ifft", Ifft)
+  TD_FFT("_rfft", Rfft)
+  TD_FFT("_irfft", Irfft)
+  TD_FFT("_hfft", Hfft)
+  TD_FFT("_ihfft", Ihfft)
+#undef TD_FFT
+  module.def(
+      "_fftfreq",
+      [](int64_t n, double spacing, bool half, py::handle dtype) {
+        const DType type = OptionalDType(dtype).value_or(DType::kFloat32);
+        return Checked(CurrentClient().Make([&](Graph& graph) {
+          return half ? RfftFreq(graph, n, spacing, type) : FftFreq(graph, n, spacing, type);
+        }));
+      },
+      py::arg("n"), py::arg("spacing"), py::arg("half"), py::arg("dtype"));
+  module.def(
+      "_stft",
+      [](const Tensor& x, int64_t size, int64_t hop, std::optional<Tensor> window, bool normalized,
+         bool onesided, int64_t padding, const std::string& pad_mode) {
+        const std::optional<PadMode> mode = PadModeFromName(pad_mode);
+        if (!mode) Raise(InvalidArgument("stft: no way of padding is called '{}'", pad_mode));
+        return WithOptional(x, {window}, [&](const Expr& e, const auto& given) {
+          std::vector<PadAmount> amounts(e.rank());
+          if (!amounts.empty()) amounts.back() = {padding, padding};
+          return Stft(PadBy(e, amounts, *mode), {.size = size,
+                                                 .hop = hop,
+                                                 .window = given[0],
+                                                 .normalized = normalized,
+                                                 .onesided = onesided});
+        });
+      },
+      py::arg("x"), py::arg("size"), py::arg("hop"), py::arg("window"), py::arg("normalized"),
+      py::arg("onesided"), py::arg("padding"), py::arg("pad_mode"));
+  module.def(
+      "_istft",
+      [](const Tensor& x, int64_t size, int64_t hop, std::optional<Tensor> window, bool normalized,
+         bool onesided, int64_t begin, std::optional<int64_t> end) {
+        return WithOptional(x, {window}, [&](const Expr& e, const auto& given) {
+          const ShortFft options = {.size = size,
+                                    .hop = hop,
+                                    .window = given[0],
+                                    .normalized = normalized,
+                                    .onesided = onesided};
+          return Istft(e, options, begin, end);
+        });
+      },
+      py::arg("x"), py::arg("size"), py::arg("hop"), py::arg("window"), py::arg("normalized"),
+      py::arg("onesided"), py::arg("begin"), py::arg("end"));
+}
+
+}  // namespace
+
+void BindLinalg(py::class_<Tensor>& tensor, py::module_& module) {
+  BindMethods(tensor);
+  BindFunctions(module);
+  BindSpectral(module);
+}
+
+}  // namespace tensord::python

@@ -1,0 +1,230 @@
+// Tensor: reductions, and what is made of them.
+#include "client/cc/ops.h"
+#include "client/python/bind.h"
+#include "client/python/lift.h"
+#include "core/base/status.h"
+#include "core/tensor/join.h"
+#include "core/tensor/statistics.h"
+
+namespace tensord::python {
+namespace {
+
+using Reducer = Expr (*)(const Expr&, const Axes&, Keep);
+struct ReductionRow {
+  const char* name;
+  Reducer function;
+  bool takes_dtype;  // in which it is computed, and which the result has
+  const char* doc;
+};
+
+constexpr ReductionRow kReductions[] = {
+    // clang-format off
+    {"sum",           Sum,          true,  "bool and narrow integers give int32 or uint32; floats below float32 are summed in float32."},
+    {"prod",          Prod,         true,  "In the dtype of x."},
+    {"mean",          Mean,         true,  "Integers give float32; of no elements it is NaN."},
+    {"nansum",        NanSum,       true,  "The sum, where NaN counts as 0."},
+    {"nanmean",       NanMean,      true,  "The mean of what is not NaN."},
+    {"amax",          Max,          false, "The largest; NaN if there is one. Ties share the derivative. No elements are an error."},
+    {"amin",          Min,          false, "The smallest; NaN if there is one. Ties share the derivative. No elements are an error."},
+    {"any",           Any,          false, "bool: whether one is not 0."},
+    {"all",           All,          false, "bool: whether none is 0."},
+    {"count_nonzero", CountNonzero, false, "int32: how many are not 0."},
+    {"logsumexp",     LogSumExp,    false, "log(sum(exp(x))), without overflow on the way."},
+    // clang-format on
+};
+
+Expr AsDType(const Expr& x, std::optional<DType> dtype) { return dtype ? Cast(x, *dtype) : x; }
+
+// The largest or smallest over axes, or elementwise with another tensor, as PyTorch overloads it.
+auto Extreme(Reducer reduce, Expr (*with)(const Expr&, const Expr&)) {
+  return [=](const Tensor& x, py::handle dim, bool keepdim) {
+    if (py::isinstance<Tensor>(dim)) {
+      return Checked(
+          Lift([&](const Expr& a, const Expr& b) { return with(a, b); }, x, dim.cast<Tensor>()));
+    }
+    return Lifted(reduce)(x, dim, keepdim);
+  };
+}
+
+// Over one axis, or over all elements as one row.
+auto ArgExtreme(Expr (*function)(const Expr&, int64_t, Keep)) {
+  return [=](const Expr& x, std::optional<int64_t> dim, Keep keep) -> Expr {
+    if (dim || !x.ok()) return dim ? function(x, *dim, keep) : x;
+    const Expr flat = function(Flatten(x), 0, kDropDims);
+    const Dims ones(x.rank(), 1);
+    return keep == kKeepDims ? Reshape(flat, ones) : flat;
+  };
+}
+
+// Old spelling of the correction in PyTorch.
+int64_t CorrectionOf(int64_t correction, std::optional<bool> unbiased) {
+  return unbiased ? (*unbiased ? 1 : 0) : correction;
+}
+
+double NormOrder(const py::object& p) {
+  if (py::isinstance<py::str>(p)) {
+    const std::string name = p.cast<std::string>();
+    if (name == "fro") return 2;
+    Raise(InvalidArgument("norm: p is a number or 'fro', not '{}'", name));
+  }
+  return p.is_none() ? 2 : p.cast<double>();
+}
+
+void BindMoments(py::class_<Tensor>& tensor) {
+  using Pair = std::pair<Expr, Expr>;
+  const auto bind = [&tensor](const char* name, auto function, const char* doc) {
+    Method(tensor, name, function, doc, py::arg("dim") = py::none(), py::arg("keepdim") = false,
+           py::arg("correction") = 1, py::arg("unbiased") = py::none());
+  };
+  bind(
+      "var",
+      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+         std::optional<bool> unbiased) {
+        return Var(x, axes, CorrectionOf(correction, unbiased), keep);
+      },
+      "The mean square of deviations, divided by max(n - correction, 0). Integers give float32.");
+  bind(
+      "std",
+      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+         std::optional<bool> unbiased) {
+        return Std(x, axes, CorrectionOf(correction, unbiased), keep);
+      },
+      "The root of var.");
+  bind(
+      "var_mean",
+      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+         std::optional<bool> unbiased) {
+        const Moments moments = VarMean(x, axes, CorrectionOf(correction, unbiased), keep);
+        return Pair(moments.var, moments.mean);
+      },
+      "(var, mean).");
+  bind(
+      "std_mean",
+      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+         std::optional<bool> unbiased) {
+        const Moments moments = VarMean(x, axes, CorrectionOf(correction, unbiased), keep);
+        return Pair(Sqrt(moments.var), moments.mean);
+      },
+      "(std, mean).");
+}
+
+void BindSoftmax(py::class_<Tensor>& tensor) {
+  const auto bind = [&tensor](const char* name, auto function, const char* doc) {
+    Method(tensor, name, function, doc, py::arg("dim") = -1, py::arg("dtype") = py::none());
+  };
+  bind(
+      "softmax",
+      [](const Expr& x, int64_t dim, std::optional<DType> dtype) {
+        return Softmax(AsDType(x, dtype), dim);
+      },
+      "exp(x) over its sum along an axis, without overflow on the way.");
+  bind(
+      "log_softmax",
+      [](const Expr& x, int64_t dim, std::optional<DType> dtype) {
+        return LogSoftmax(AsDType(x, dtype), dim);
+      },
+      "The logarithm of softmax, accurate for small ones.");
+  bind(
+      "softmin",
+      [](const Expr& x, int64_t dim, std::optional<DType> dtype) {
+        return Softmax(-AsDType(x, dtype), dim);
+      },
+      "softmax(-x).");
+}
+
+void BindStatistics(py::class_<Tensor>& tensor) {
+  Method(
+      tensor, "norm",
+      [](const Expr& x, py::object p, const Axes& axes, Keep keep, std::optional<DType> dtype) {
+        return VectorNorm(AsDType(x, dtype), NormOrder(p), axes, keep);
+      },
+      "(sum of |x|^p)^(1/p) over axes, all together; p may be inf, -inf, 0 or 'fro'. Its "
+      "derivative "
+      "at 0 is 0.",
+      py::arg("p") = 2.0, py::arg("dim") = py::none(), py::arg("keepdim") = false,
+      py::arg("dtype") = py::none());
+  Method(
+      tensor, "normalize",
+      [](const Expr& x, double p, int64_t dim, double eps) {
+        return NormalizeNorm(x, p, dim, eps);
+      },
+      "x by its norm along an axis, or by eps if that is larger.", py::arg("p") = 2.0,
+      py::arg("dim") = 1, py::arg("eps") = 1e-12);
+  Method(
+      tensor, "dist", [](const Expr& x, const Expr& other, double p) { return Dist(x, other, p); },
+      "The norm of the difference.", py::arg("other"), py::arg("p") = 2.0);
+  Method(
+      tensor, "diff",
+      [](const Expr& x, int64_t n, int64_t dim, const std::optional<Expr>& prepend,
+         const std::optional<Expr>& append) {
+        std::vector<Expr> parts;
+        if (prepend) parts.push_back(*prepend);
+        parts.push_back(x);
+        if (append) parts.push_back(*append);
+        return Diff(parts.size() == 1 ? x : Cat(parts, dim), n, dim);
+      },
+      "The difference of neighbours along an axis, n times over.", py::arg("n") = 1,
+      py::arg("dim") = -1, py::arg("prepend") = py::none(), py::arg("append") = py::none());
+  Method(
+      tensor, "trapezoid",
+      [](const Expr& y, const std::optional<Expr>& x, double dx, int64_t dim) {
+        return Trapezoid(y, x, dx, dim);
+      },
+      "The integral along an axis by the trapezoidal rule, of values at the points x, or dx apart.",
+      py::arg("x") = py::none(), py::kw_only(), py::arg("dx") = 1.0, py::arg("dim") = -1);
+  Method(
+      tensor, "cov",
+      [](const Expr& x, int64_t correction, const std::optional<Expr>& fweights,
+         const std::optional<Expr>& aweights) {
+        return Covariance(x, {correction, fweights, aweights});
+      },
+      "The covariance of variables, the rows, over observations, the columns.", py::kw_only(),
+      py::arg("correction") = 1, py::arg("fweights") = py::none(),
+      py::arg("aweights") = py::none());
+  Method(
+      tensor, "corrcoef", [](const Expr& x) { return Correlation(x); },
+      "The correlation of variables, the rows, over observations, the columns.");
+}
+
+}  // namespace
+
+void BindReduce(py::class_<Tensor>& tensor) {
+  for (const ReductionRow& row : kReductions) {
+    if (row.takes_dtype) {
+      Method(
+          tensor, row.name,
+          [function = row.function](const Expr& x, const Axes& axes, Keep keep,
+                                    std::optional<DType> dtype) {
+            return AsDType(function(AsDType(x, dtype), axes, keep), dtype);
+          },
+          row.doc, py::arg("dim") = py::none(), py::arg("keepdim") = false,
+          py::arg("dtype") = py::none());
+    } else {
+      Method(tensor, row.name, row.function, row.doc, py::arg("dim") = py::none(),
+             py::arg("keepdim") = false);
+    }
+  }
+  tensor
+      .def("max", Extreme(Max, Maximum), py::arg("dim") = py::none(), py::arg("keepdim") = false,
+           "The values only, also over one axis; argmax has their places. With a tensor: maximum.")
+      .def("min", Extreme(Min, Minimum), py::arg("dim") = py::none(), py::arg("keepdim") = false,
+           "The values only, also over one axis; argmin has their places. With a tensor: minimum.");
+  Method(
+      tensor, "aminmax",
+      [](const Expr& x, const Axes& axes, Keep keep) {
+        return std::pair<Expr, Expr>(Min(x, axes, keep), Max(x, axes, keep));
+      },
+      "(amin, amax).", py::kw_only(), py::arg("dim") = py::none(), py::arg("keepdim") = false);
+  Method(tensor, "argmax", ArgExtreme(ArgMax),
+         "int32: where the largest is, the first of ties; NaN counts as the largest. Without an "
+         "axis, among all elements in order.",
+         py::arg("dim") = py::none(), py::arg("keepdim") = false);
+  Method(tensor, "argmin", ArgExtreme(ArgMin),
+         "int32: where the smallest is, the first of ties; NaN counts as the smallest.",
+         py::arg("dim") = py::none(), py::arg("keepdim") = false);
+  BindMoments(tensor);
+  BindSoftmax(tensor);
+  BindStatistics(tensor);
+}
+
+}  // namespace tensord::python

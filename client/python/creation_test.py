@@ -1,0 +1,195 @@
+"""Tensors from data and from nothing, against NumPy (and scipy's and PyTorch's definitions, written out)."""
+
+import itertools
+import math
+import pathlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensord
+from tensord import Tensor
+
+
+@pytest.mark.parametrize("data, dtype, shape", [
+    ([1, 2], "int32", (2,)), ([1, 2.5], "float32", (2,)), ([True, False], "bool", (2,)), ([], "float32", (0,)),
+    ([[]], "float32", (1, 0)), ([[1], [2]], "int32", (2, 1)), ((1.0, 2.0), "float32", (2,)), ([True, 2], "int32", (2,)),
+    (b"abc", "uint8", (3,)), (bytearray(b"ab"), "uint8", (2,)), (np.zeros((2, 3)), "float64", (2, 3)),
+    (np.float16(2.5), "float16", ()), (np.array(7, "uint8"), "uint8", ()), (2**63, "uint64", ()), (True, "bool", ()),
+    (np.arange(6).reshape(2, 3).T, "int64", (3, 2)), (np.zeros(3, ml_dtypes.bfloat16), "bfloat16", (3,)),
+    (3, "weakint", ()), (2.5, "weakfloat", ()), (None, "weakfloat", ()), (np.arange(3).astype(">i4"), "int32", (3,)),
+])  # fmt: skip
+def test_data_has_a_dtype(data, dtype, shape):
+    tensor = Tensor(data)
+    assert (tensor.dtype, tensor.shape) == (dtype, shape)
+    expected = 0 if data is None else list(data) if isinstance(data, (bytes, bytearray)) else data
+    np.testing.assert_array_equal(tensor.numpy().astype("float64"), np.asarray(expected, "float64"))
+
+
+def test_data_that_is_none():
+    for ragged in ([[1, 2], [3]], [[1], 2], [[[1]], [2]]):
+        with pytest.raises(ValueError, match="rows of one length"):
+            Tensor(ragged)
+    with pytest.raises(ValueError):
+        Tensor(["a"])
+    with pytest.raises(ValueError, match="not of dict"):
+        Tensor({})
+    with pytest.raises(ValueError, match="complex"):
+        Tensor(np.zeros(2, complex))
+    with pytest.raises(RuntimeError, match="weakint"):
+        Tensor([1], dtype="weakint")
+    with pytest.raises(ValueError, match="int32 lacks"):
+        Tensor([2**40])
+    assert Tensor([2**40], dtype=tensord.int64).tolist() == [2**40]
+
+
+def test_lists_by_dtype_follow_casts():
+    assert Tensor([1.7, -1.7, math.nan, 1e20], dtype="int32").tolist() == [1, -1, 0, 2**31 - 1]
+    assert Tensor([1, 0, 2], dtype="bool").tolist() == [True, False, True]
+    assert Tensor([1, 2**60 + 1], dtype="uint64").tolist() == [1, 2**60 + 1]
+    assert Tensor([0.1], dtype="float64").tolist() == [0.1]
+    assert Tensor([1000.0], dtype="float8_e4m3fn").tolist() == [448.0]
+
+
+def test_bytes_and_files(tmp_path):
+    data = np.arange(6, dtype="float32")
+    assert Tensor(data.tobytes(), dtype="float32").tolist() == data.tolist()
+    with pytest.raises(ValueError, match="no whole number"):
+        Tensor(b"abc", dtype="int16")
+    path = tmp_path / "data"
+    path.write_bytes(data.tobytes())
+    assert Tensor(path).shape == (24,) and Tensor(path).dtype == "uint8"
+    assert Tensor(path, dtype="float32").tolist() == data.tolist()
+    with pytest.raises(FileNotFoundError):
+        Tensor(pathlib.Path(tmp_path / "nothing"))
+
+
+def test_what_has_storage_of_its_own():
+    assert tensord.tensor(3).dtype == "int32" and tensord.tensor(2.5).dtype == "float32"
+    assert tensord.from_numpy(np.ones(2)).dtype == "float64"
+    assert tensord.as_tensor([1, 2]).tolist() == [1, 2]
+    assert Tensor(3).clone().dtype == "int32"
+    with pytest.raises(NotImplementedError, match="another process"):
+        tensord.from_blob(0, (3,))
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2fnuz", "bfloat16"])
+def test_dtypes_that_numpy_lacks_go_in_and_out(name):
+    array = np.array([[1.5, -0.25], [0.0, 2.0]]).astype(getattr(ml_dtypes, name))
+    tensor = Tensor(array)
+    assert tensor.dtype == name
+    assert tensor.numpy().dtype == array.dtype and tensor.numpy().tobytes() == array.tobytes()
+    assert tensor.tolist() == [[1.5, -0.25], [0.0, 2.0]]
+
+
+def test_filled():
+    for shape in [(), (3,), (2, 0), (2, 3)]:
+        for make, value in [(tensord.zeros, 0), (tensord.ones, 1)]:
+            assert make(*shape).shape == make(shape).shape == make(list(shape)).shape == shape
+            np.testing.assert_array_equal(make(shape).numpy(), np.full(shape, value, "float32"))
+    assert [tensord.full((2,), v).dtype for v in (7, 7.0, True)] == ["int32", "float32", "bool"]
+    assert tensord.full(3, 1).shape == (3,)
+    assert tensord.empty(2, 3).shape == (2, 3) and Tensor.zeros(2).tolist() == [0, 0]
+    x = Tensor(np.ones((2, 3), "int8"))
+    assert (x.full_like(7).dtype, x.full_like(7).shape) == ("int8", (2, 3))
+    assert tensord.zeros_like(x, dtype="float16").dtype == "float16" and x.empty_like().dtype == "int8"
+    assert x.new_zeros(2).dtype == "int8" and x.new_full((1,), 3).tolist() == [3]
+    for make in (tensord.zeros, tensord.ones, tensord.empty):
+        for shape in [(-1,), (2, -3), (0, -1)]:
+            with pytest.raises(ValueError):
+                make(*shape)
+    with pytest.raises(ValueError):
+        tensord.full((-2,), 1)
+
+
+@pytest.mark.parametrize("arguments", [
+    (5,), (2, 7), (0, 10, 3), (5, -5, -2), (3, 3), (3, 1), (0, -4), (256,), (4096,), (0.0, 1.0, 0.1), (1.5, 8),
+    (10, 0, -2.5), (-3, 3.0), (0, 2**31 + 2, 2**30),
+])  # fmt: skip
+def test_arange(arguments):
+    expected = np.arange(*arguments)
+    tensor = tensord.arange(*arguments)
+    assert tensor.shape == expected.shape
+    large = expected.dtype.kind == "i" and expected.size and np.abs(expected).max() >= 2**31
+    assert tensor.dtype == ("float32" if expected.dtype.kind == "f" else "int64" if large else "int32")
+    np.testing.assert_allclose(tensor.numpy(), expected, rtol=1e-6)
+
+
+def test_arange_that_does_not_fit():
+    np.testing.assert_array_equal(tensord.arange(-128, 128, dtype="int8").numpy(), np.arange(-128, 128))
+    for arguments in [(-129, 0), (0, 129), (128, -130, -1)]:
+        with pytest.raises(OverflowError, match="int8"):
+            tensord.arange(*arguments, dtype="int8")
+    with pytest.raises(OverflowError):
+        tensord.arange(-1, 3, dtype="uint64")
+    with pytest.raises(ValueError, match="step is 0"):
+        tensord.arange(0, 5, 0)
+    with pytest.raises(ValueError):
+        tensord.arange(0, math.inf)
+
+
+@pytest.mark.parametrize("arguments", [(0, 1, 0), (3, 9, 1), (0, 1, 30), (5, -5, 11), (-1.5, 2.5, 7)])
+def test_linspace(arguments):
+    np.testing.assert_allclose(tensord.linspace(*arguments).numpy(), np.linspace(*arguments), rtol=1e-6, atol=1e-7)
+    whole = tensord.linspace(*arguments, dtype="int32")
+    np.testing.assert_array_equal(whole.numpy(), np.trunc(np.linspace(*arguments)))
+
+
+def test_counting_errors():
+    for steps in (-1, True):
+        with pytest.raises(ValueError):
+            tensord.linspace(0, 1, steps)
+    with pytest.raises(ValueError):
+        tensord.linspace(0, 1, 3, dtype="bool")
+    with pytest.raises(ValueError):
+        tensord.eye(-1)
+    np.testing.assert_allclose(tensord.logspace(-2, 2, 5).numpy(), np.logspace(-2, 2, 5), rtol=1e-5)
+    np.testing.assert_allclose(tensord.logspace(0, 5, 6, 2.0).numpy(), np.logspace(0, 5, 6, base=2), rtol=1e-6)
+
+
+def test_matrices():
+    for n, m in [(0, None), (1, None), (3, 5), (5, 3)]:
+        np.testing.assert_array_equal(tensord.eye(n, m).numpy(), np.eye(n, m))
+    for offset in range(-4, 5):
+        for shape in [(3, 4), (4, 2), (1, 1), (0, 3)]:
+            np.testing.assert_array_equal(tensord.tril_indices(*shape, offset).numpy(),
+                                          np.stack(np.tril_indices(shape[0], offset, shape[1])))
+            np.testing.assert_array_equal(tensord.triu_indices(*shape, offset).numpy(),
+                                          np.stack(np.triu_indices(shape[0], offset, shape[1])))
+    x = Tensor([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(tensord.vander(x).numpy(), np.vander(x.numpy()))
+    np.testing.assert_array_equal(x.vander(5, increasing=True).numpy(), np.vander(x.numpy(), 5, increasing=True))
+    np.testing.assert_array_equal(
+        tensord.block_diag(Tensor([[1, 2], [3, 4]]), Tensor([5, 6]), 7).numpy(),
+        [[1, 2, 0, 0, 0], [3, 4, 0, 0, 0], [0, 0, 5, 6, 0], [0, 0, 0, 0, 7]])
+
+
+def test_combinations_and_products():
+    x = Tensor([1, 2, 3, 4])
+    for r in range(4):
+        for replace, choose in [(False, itertools.combinations), (True, itertools.combinations_with_replacement)]:
+            if r == 0:
+                continue
+            expected = np.array(list(choose(x.tolist(), r)))
+            np.testing.assert_array_equal(tensord.combinations(x, r, replace).numpy(), expected)
+    assert tensord.combinations(Tensor([1, 2]), 3).shape == (0, 3)
+    y, z = Tensor([5.5, 6.5]), Tensor([7, 8])
+    np.testing.assert_array_equal(tensord.cartesian_prod(x, y, z).numpy(),
+                                  list(itertools.product(x.tolist(), y.tolist(), z.tolist())))
+    assert tensord.cartesian_prod(x).tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="vectors"):
+        tensord.cartesian_prod(x, Tensor([[1]]))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 16])
+def test_windows(n):
+    pairs = [(tensord.hann_window, np.hanning), (tensord.hamming_window, np.hamming),
+             (tensord.blackman_window, np.blackman), (tensord.bartlett_window, np.bartlett),
+             (tensord.kaiser_window, lambda m: np.kaiser(m, 12.0))]
+    for ours, numpys in pairs:
+        np.testing.assert_allclose(ours(n, periodic=False).numpy(), numpys(n), atol=1e-7)
+        expected = numpys(n + 1)[:-1] if n > 1 else numpys(n)
+        np.testing.assert_allclose(ours(n).numpy(), expected, atol=1e-7)
+        assert ours(n, dtype="float64").dtype == "float64"
+    with pytest.raises(ValueError):
+        tensord.hann_window(-1)

@@ -1,0 +1,12 @@
+// The parts of the extension that were added by subject. Internal to client/python.
+#pragma once
+
+#include "client/python/bind.h"
+
+namespace tensord::python {
+
+void BindLinalg(py::class_<Tensor>& tensor, py::module_& module);
+void BindRandom(py::class_<Tensor>& tensor);
+void BindResample(py::class_<Tensor>& tensor);
+
+}  // namespace tensord::python

@@ -1,0 +1,274 @@
+"""Derivatives beyond Tensor.backward and Tensor.gradient: several outputs, products with Jacobians, rules of one's own,
+values that are computed again instead of being kept, and computing without derivatives.
+
+Gradients are tensors like others: they are computed when data is asked for, and can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
+from typing import Any, Optional, Union
+
+import _tensord
+from _tensord import Tensor, is_grad_enabled
+
+Tensors = Union[Tensor, Sequence[Tensor]]
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def gradient(outputs: Tensors, inputs: Tensors,
+             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None) -> list[Tensor]:
+    """d outputs / d input for each input, weighted by `grad_outputs` and added up over the outputs.
+
+    An output without a weight needs a single element. An input that has no influence gets zeros. ValueError if shapes do
+    not fit or something is not a float.
+    """
+    outs, ins = _listed(outputs), _listed(inputs)
+    weights = [grad_outputs] * len(outs) if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    if len(weights) != len(outs):
+        raise ValueError(f"gradient: {len(weights)} weights for {len(outs)} outputs")
+    if not outs:
+        raise ValueError("gradient: there are no outputs")
+    total: Optional[list[Tensor]] = None
+    for out, weight in zip(outs, weights):
+        parts = out.gradient(*ins, gradient=weight)
+        total = parts if total is None else [a + b for a, b in zip(total, parts)]
+    assert total is not None
+    return total
+
+
+def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None,
+         retain_graph: Optional[bool] = None, create_graph: bool = False, allow_unused: Optional[bool] = None,
+         ) -> tuple[Tensor, ...]:  # fmt: skip
+    """torch.autograd.grad: `gradient` as a tuple. The other arguments change nothing."""
+    return tuple(gradient(outputs, inputs, grad_outputs))
+
+
+# ---- products with the Jacobian, and the Jacobian
+
+
+def _independent(tensors: Tensors) -> list[Tensor]:
+    """The same data in tensors of their own, so that derivatives by them are derivatives by nothing else."""
+    return [tensor.detach().__deepcopy__({}) for tensor in _listed(tensors)]
+
+
+def _call(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[list[Tensor], bool]:
+    results = function(*inputs)
+    return _listed(results), isinstance(results, Tensor)
+
+
+def _packed(tensors: list[Tensor], single: bool) -> Any:
+    return tensors[0] if single else tuple(tensors)
+
+
+def vjp(function: Callable[..., Any], inputs: Tensors, v: Optional[Tensors] = None) -> tuple[Any, Any]:
+    """The function's results, and `v` times its Jacobian; `v` has the shapes of the results."""
+    ins = _independent(inputs)
+    outs, single = _call(function, ins)
+    grads = gradient(outs, ins, None if v is None else _listed(v))
+    return _packed(outs, single), _packed(grads, isinstance(inputs, Tensor))
+
+
+def jvp(function: Callable[..., Any], inputs: Tensors, v: Tensors) -> tuple[Any, Any]:
+    """The function's results, and its Jacobian times `v`, which has the shapes of the inputs."""
+    ins, directions = _independent(inputs), _listed(v)
+    if [d.shape for d in directions] != [x.shape for x in ins]:
+        raise ValueError("jvp: the direction needs the shapes of the inputs")
+    outs, single = _call(function, ins)
+    # The gradient is linear in its weights: differentiating by them turns the product around.
+    weights = _independent([out.detach() for out in outs])
+    grads = gradient(outs, ins, weights)
+    return _packed(outs, single), _packed(gradient(grads, weights, directions), single)
+
+
+def _rows(output: Tensor, ins: list[Tensor]) -> list[Tensor]:
+    """d output / d input for each input, of shape output.shape + input.shape."""
+    flat = output.reshape(-1)
+    rows = [flat[i].gradient(*ins) for i in range(flat.shape[0])]
+    if not rows:
+        return [_tensord._full([*output.shape, *x.shape], 0.0, x.dtype) for x in ins]
+    return [Tensor.stack([row[k] for row in rows]).reshape(*output.shape, *x.shape) for k, x in enumerate(ins)]
+
+
+def jacobian(function: Callable[..., Any], inputs: Tensors) -> Any:
+    """d result / d input, of shape result.shape + input.shape; a tuple for several inputs, results or both.
+
+    One gradient for each element of the results: for small ones.
+    """
+    ins = _independent(inputs)
+    outs, single = _call(function, ins)
+    blocks = [_packed(_rows(out, ins), isinstance(inputs, Tensor)) for out in outs]
+    return blocks[0] if single else tuple(blocks)
+
+
+def hessian(function: Callable[..., Tensor], inputs: Tensors) -> Any:
+    """Second derivatives of a function of one element, of shape input.shape + other.shape."""
+    ins = _independent(inputs)
+    firsts = function(*ins).gradient(*ins)
+    blocks = [_packed(_rows(first, ins), isinstance(inputs, Tensor)) for first in firsts]
+    return blocks[0] if isinstance(inputs, Tensor) else tuple(blocks)
+
+
+# ---- rules of one's own
+
+
+def _with_rule(values: list[Tensor], inputs: Sequence[Any], rule: Callable[[list[Tensor]], Sequence[Any]]) -> list[Tensor]:
+    """The values, with the gradients that the rule makes of theirs. All in a row are one value to it."""
+    places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_floating_point]
+    floats = [i for i, value in enumerate(values) if value.dtype.is_floating_point]
+    if not places or not floats or not is_grad_enabled():
+        return values
+    parts = [values[i] for i in floats]
+    row = parts[0] if len(parts) == 1 else Tensor.cat([part.reshape(-1) for part in parts])
+    stand_in = _tensord._stand_in(row)
+
+    def apart(joined: Tensor) -> list[Tensor]:
+        if len(parts) == 1:
+            return [joined]
+        pieces = joined.split([part.numel() for part in parts])
+        return [piece.reshape(part.shape).cast(part.dtype) for piece, part in zip(pieces, parts)]
+
+    incoming = iter(apart(stand_in))
+    grads = rule([next(incoming) if i in floats else _tensord._full(list(value.shape), 0.0, None)
+                  for i, value in enumerate(values)])  # fmt: skip
+    if len(grads) != len(inputs):
+        raise ValueError(f"custom gradient: {len(grads)} gradients for {len(inputs)} inputs")
+    ordered = [_tensord._full(list(inputs[i].shape), 0.0, inputs[i].dtype) if grads[i] is None else grads[i]
+               for i in places]  # fmt: skip
+    joined = apart(_tensord._custom_gradient(row, [inputs[i] for i in places], stand_in, ordered))
+    results = list(values)
+    for i, value in zip(floats, joined):
+        results[i] = value
+    return results
+
+
+def custom_gradient(function: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, whose derivative is what `rule(*grads, inputs=..., outputs=...)` computes with tensors.
+
+    The rule takes a gradient for each result and gives one for each argument, None where there is none; it is called when
+    the function is, with stand-ins, so it must not ask for data.
+    """
+
+    def call(*inputs: Any) -> Any:
+        outs, single = _call(function, list(inputs))
+
+        def grads(incoming: list[Tensor]) -> Sequence[Any]:
+            made = rule(*incoming, inputs=inputs, outputs=tuple(outs))
+            return [made] if made is None or isinstance(made, Tensor) else made
+
+        return _packed(_with_rule(outs, inputs, grads), single)
+
+    return call
+
+
+class Context:
+    """What forward leaves for backward: save_for_backward(...) and any attributes."""
+
+    def __init__(self) -> None:
+        self.saved_tensors: tuple[Any, ...] = ()
+        self.needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+
+class Function:
+    """An operation with a derivative of its own, as torch.autograd.Function.
+
+        class Double(Function):
+            @staticmethod
+            def forward(ctx, x): return x * 2
+            @staticmethod
+            def backward(ctx, grad): return grad * 2
+        y = Double.apply(x)
+
+    `backward` computes with tensors; it is called when `apply` is, with stand-ins for the gradients, so it must not ask
+    for data. Its results can be differentiated again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        raise NotImplementedError("a Function needs a forward")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise NotImplementedError("a Function needs a backward")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        ctx = Context()
+        ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.dtype.is_floating_point for arg in args)
+        results = cls.forward(ctx, *args)
+
+        def grads(incoming: list[Tensor]) -> Sequence[Any]:
+            made = cls.backward(ctx, *incoming)
+            return made if isinstance(made, (tuple, list)) else [made]
+
+        return _packed(_with_rule(_listed(results), args, grads), isinstance(results, Tensor))
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """function(*args, **kwargs), of which only tensors among `args` are kept for the derivative.
+
+    When the derivative is computed, the rest is computed again from them: less memory for more work. Tensors that the
+    function uses without getting them as arguments have derivatives if they have data, as parameters do.
+    """
+    outs, single = _call(lambda *inputs: function(*inputs, **kwargs), list(args))
+    arguments = [arg for arg in args if isinstance(arg, Tensor)]
+    if not is_grad_enabled():
+        return _packed(outs, single)
+    return _packed(_tensord._checkpoint(outs, arguments), single)
+
+
+# ---- without derivatives
+
+
+class set_grad_enabled(ContextDecorator):
+    """Whether what this thread computes from now on, or inside `with`, has derivatives; without, it is detached."""
+
+    def __init__(self, mode: bool) -> None:
+        self._mode = mode
+        self._before = [_tensord._set_grad_enabled(mode)]
+
+    def __enter__(self) -> None:
+        _tensord._set_grad_enabled(self._mode)
+
+    def __exit__(self, *exception: object) -> None:
+        _tensord._set_grad_enabled(self._before[-1])
+
+
+class _Mode(ContextDecorator):
+    _enabled = False
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_tensord._set_grad_enabled(self._enabled))
+
+    def __exit__(self, *exception: object) -> None:
+        _tensord._set_grad_enabled(self._before.pop())
+
+
+class no_grad(_Mode):
+    """with no_grad(): what is computed inside is detached. Also a decorator."""
+
+
+class inference_mode(no_grad):
+    """The same as no_grad."""
+
+
+class enable_grad(_Mode):
+    """Inside no_grad: derivatives again."""
+
+    _enabled = True
+
+
+__all__ = [
+    "Context", "Function", "checkpoint", "custom_gradient", "enable_grad", "grad", "gradient", "hessian", "inference_mode",
+    "is_grad_enabled", "jacobian", "jvp", "no_grad", "set_grad_enabled", "vjp",
+]  # fmt: skip

@@ -1,0 +1,459 @@
+"""Methods of Tensor as functions. Written by make_stub.py."""
+
+from typing import Any
+
+from _tensord import Tensor
+
+__all__: list[str]
+
+
+def mirrored() -> list[str]: ...
+abs = Tensor.abs
+absolute = Tensor.absolute
+acos = Tensor.acos
+acosh = Tensor.acosh
+adaptive_avg_pool = Tensor.adaptive_avg_pool
+adaptive_max_pool = Tensor.adaptive_max_pool
+def add(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+addbmm = Tensor.addbmm
+addcdiv = Tensor.addcdiv
+addcmul = Tensor.addcmul
+addmm = Tensor.addmm
+addmv = Tensor.addmv
+addr = Tensor.addr
+adjoint = Tensor.adjoint
+affine_grid = Tensor.affine_grid
+all = Tensor.all
+allclose = Tensor.allclose
+alpha_dropout = Tensor.alpha_dropout
+amax = Tensor.amax
+amin = Tensor.amin
+aminmax = Tensor.aminmax
+any = Tensor.any
+arange = Tensor.arange
+arccos = Tensor.arccos
+arccosh = Tensor.arccosh
+arcsin = Tensor.arcsin
+arcsinh = Tensor.arcsinh
+arctan = Tensor.arctan
+arctan2 = Tensor.arctan2
+arctanh = Tensor.arctanh
+argmax = Tensor.argmax
+argmin = Tensor.argmin
+argsort = Tensor.argsort
+argwhere = Tensor.argwhere
+as_strided = Tensor.as_strided
+asin = Tensor.asin
+asinh = Tensor.asinh
+atan = Tensor.atan
+def atan2(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+atanh = Tensor.atanh
+atleast_1d = Tensor.atleast_1d
+atleast_2d = Tensor.atleast_2d
+atleast_3d = Tensor.atleast_3d
+avg_pool2d = Tensor.avg_pool2d
+baddbmm = Tensor.baddbmm
+batch_norm = Tensor.batch_norm
+batch_norm_train = Tensor.batch_norm_train
+batchnorm = Tensor.batchnorm
+bernoulli = Tensor.bernoulli
+bilinear = Tensor.bilinear
+binary_cross_entropy = Tensor.binary_cross_entropy
+binary_cross_entropy_with_logits = Tensor.binary_cross_entropy_with_logits
+binary_crossentropy = Tensor.binary_crossentropy
+binary_crossentropy_logits = Tensor.binary_crossentropy_logits
+bincount = Tensor.bincount
+def bitwise_and(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def bitwise_left_shift(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+bitwise_not = Tensor.bitwise_not
+def bitwise_or(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def bitwise_right_shift(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def bitwise_xor(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+block_diag = Tensor.block_diag
+bmm = Tensor.bmm
+broadcast_tensors = Tensor.broadcast_tensors
+broadcast_to = Tensor.broadcast_to
+bucketize = Tensor.bucketize
+cartesian_prod = Tensor.cartesian_prod
+cat = Tensor.cat
+cdist = Tensor.cdist
+ceil = Tensor.ceil
+celu = Tensor.celu
+channel_shuffle = Tensor.channel_shuffle
+cholesky = Tensor.cholesky
+cholesky_inverse = Tensor.cholesky_inverse
+cholesky_solve = Tensor.cholesky_solve
+chunk = Tensor.chunk
+clamp = Tensor.clamp
+clamp_max = Tensor.clamp_max
+clamp_min = Tensor.clamp_min
+clip = Tensor.clip
+clone = Tensor.clone
+col2im = Tensor.col2im
+column_stack = Tensor.column_stack
+combinations = Tensor.combinations
+concat = Tensor.concat
+concatenate = Tensor.concatenate
+contiguous_backward = Tensor.contiguous_backward
+conv2d = Tensor.conv2d
+conv_transpose2d = Tensor.conv_transpose2d
+def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+corrcoef = Tensor.corrcoef
+cos = Tensor.cos
+cosh = Tensor.cosh
+cosine_embedding_loss = Tensor.cosine_embedding_loss
+cosine_similarity = Tensor.cosine_similarity
+count_nonzero = Tensor.count_nonzero
+cov = Tensor.cov
+cross = Tensor.cross
+cross_entropy = Tensor.cross_entropy
+ctc_loss = Tensor.ctc_loss
+cummax = Tensor.cummax
+cummin = Tensor.cummin
+cumprod = Tensor.cumprod
+cumsum = Tensor.cumsum
+deg2rad = Tensor.deg2rad
+det = Tensor.det
+diag = Tensor.diag
+diag_embed = Tensor.diag_embed
+diagflat = Tensor.diagflat
+diagonal = Tensor.diagonal
+diagonal_scatter = Tensor.diagonal_scatter
+diff = Tensor.diff
+digamma = Tensor.digamma
+dim = Tensor.dim
+dist = Tensor.dist
+def div(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+divide = Tensor.divide
+dot = Tensor.dot
+dropout = Tensor.dropout
+dsplit = Tensor.dsplit
+dstack = Tensor.dstack
+einsum = Tensor.einsum
+elu = Tensor.elu
+embedding = Tensor.embedding
+embedding_bag = Tensor.embedding_bag
+empty = Tensor.empty
+empty_like = Tensor.empty_like
+entr = Tensor.entr
+def eq(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+equal = Tensor.equal
+erf = Tensor.erf
+erfc = Tensor.erfc
+erfinv = Tensor.erfinv
+exp = Tensor.exp
+exp2 = Tensor.exp2
+expm1 = Tensor.expm1
+eye = Tensor.eye
+feature_alpha_dropout = Tensor.feature_alpha_dropout
+feature_dropout = Tensor.feature_dropout
+fix = Tensor.fix
+flatten = Tensor.flatten
+flip = Tensor.flip
+fliplr = Tensor.fliplr
+flipud = Tensor.flipud
+def float_power(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+floor = Tensor.floor
+def floor_divide(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def fmax(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def fmin(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def fmod(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+frac = Tensor.frac
+fractional_max_pool = Tensor.fractional_max_pool
+frexp = Tensor.frexp
+from_blob = Tensor.from_blob
+from_numpy = Tensor.from_numpy
+full = Tensor.full
+full_like = Tensor.full_like
+gather = Tensor.gather
+gaussian_nll_loss = Tensor.gaussian_nll_loss
+def gcd(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def ge(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+gelu = Tensor.gelu
+ger = Tensor.ger
+glorot_uniform = Tensor.glorot_uniform
+glu = Tensor.glu
+greater = Tensor.greater
+greater_equal = Tensor.greater_equal
+grid_sample = Tensor.grid_sample
+group_norm = Tensor.group_norm
+def gt(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+gumbel_softmax = Tensor.gumbel_softmax
+hardshrink = Tensor.hardshrink
+hardsigmoid = Tensor.hardsigmoid
+hardswish = Tensor.hardswish
+hardtanh = Tensor.hardtanh
+hash = Tensor.hash
+def heaviside(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+hinge_embedding_loss = Tensor.hinge_embedding_loss
+histc = Tensor.histc
+histogram = Tensor.histogram
+hsplit = Tensor.hsplit
+hstack = Tensor.hstack
+huber_loss = Tensor.huber_loss
+def hypot(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+i0 = Tensor.i0
+i0e = Tensor.i0e
+i1 = Tensor.i1
+i1e = Tensor.i1e
+def igamma(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def igammac(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+im2col = Tensor.im2col
+index_add = Tensor.index_add
+index_copy = Tensor.index_copy
+index_fill = Tensor.index_fill
+index_put = Tensor.index_put
+index_reduce = Tensor.index_reduce
+index_select = Tensor.index_select
+inner = Tensor.inner
+instance_norm = Tensor.instance_norm
+interpolate = Tensor.interpolate
+inverse = Tensor.inverse
+is_contiguous = Tensor.is_contiguous
+is_floating_point = Tensor.is_floating_point
+isclose = Tensor.isclose
+isfinite = Tensor.isfinite
+isin = Tensor.isin
+isinf = Tensor.isinf
+isnan = Tensor.isnan
+isneginf = Tensor.isneginf
+isposinf = Tensor.isposinf
+isreal = Tensor.isreal
+kaiming_normal = Tensor.kaiming_normal
+kaiming_uniform = Tensor.kaiming_uniform
+keccak = Tensor.keccak
+kl_div = Tensor.kl_div
+kron = Tensor.kron
+kthvalue = Tensor.kthvalue
+l1_loss = Tensor.l1_loss
+layer_norm = Tensor.layer_norm
+layernorm = Tensor.layernorm
+def lcm(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def ldexp(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def le(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+leaky_relu = Tensor.leaky_relu
+lerp = Tensor.lerp
+less = Tensor.less
+less_equal = Tensor.less_equal
+lgamma = Tensor.lgamma
+linear = Tensor.linear
+linspace = Tensor.linspace
+local_response_norm = Tensor.local_response_norm
+log = Tensor.log
+log10 = Tensor.log10
+log1p = Tensor.log1p
+log2 = Tensor.log2
+log_ndtr = Tensor.log_ndtr
+log_sigmoid = Tensor.log_sigmoid
+log_softmax = Tensor.log_softmax
+def logaddexp(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def logaddexp2(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+logcumsumexp = Tensor.logcumsumexp
+def logical_and(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+logical_not = Tensor.logical_not
+def logical_or(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def logical_xor(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+logit = Tensor.logit
+logsigmoid = Tensor.logsigmoid
+logspace = Tensor.logspace
+logsumexp = Tensor.logsumexp
+lp_pool2d = Tensor.lp_pool2d
+lshift = Tensor.lshift
+def lt(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+manual_seed = Tensor.manual_seed
+margin_ranking_loss = Tensor.margin_ranking_loss
+masked_fill = Tensor.masked_fill
+masked_scatter = Tensor.masked_scatter
+masked_select = Tensor.masked_select
+matmul = Tensor.matmul
+matrix_exp = Tensor.matrix_exp
+matrix_power = Tensor.matrix_power
+max = Tensor.max
+max_pool2d = Tensor.max_pool2d
+max_unpool2d = Tensor.max_unpool2d
+def maximum(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+mean = Tensor.mean
+median = Tensor.median
+meshgrid = Tensor.meshgrid
+min = Tensor.min
+def minimum(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+mish = Tensor.mish
+mm = Tensor.mm
+mod = Tensor.mod
+mode = Tensor.mode
+moveaxis = Tensor.moveaxis
+movedim = Tensor.movedim
+mse_loss = Tensor.mse_loss
+msort = Tensor.msort
+def mul(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+multi_margin_loss = Tensor.multi_margin_loss
+multilabel_margin_loss = Tensor.multilabel_margin_loss
+multilabel_soft_margin_loss = Tensor.multilabel_soft_margin_loss
+multinomial = Tensor.multinomial
+multiply = Tensor.multiply
+mv = Tensor.mv
+mvlgamma = Tensor.mvlgamma
+nan_to_num = Tensor.nan_to_num
+nanmean = Tensor.nanmean
+nanmedian = Tensor.nanmedian
+nanquantile = Tensor.nanquantile
+nansum = Tensor.nansum
+narrow = Tensor.narrow
+nbytes = Tensor.nbytes
+ndtr = Tensor.ndtr
+ndtri = Tensor.ndtri
+def ne(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+neg = Tensor.neg
+negative = Tensor.negative
+nelement = Tensor.nelement
+new_empty = Tensor.new_empty
+new_ones = Tensor.new_ones
+new_tensor = Tensor.new_tensor
+new_zeros = Tensor.new_zeros
+newton_schulz = Tensor.newton_schulz
+def nextafter(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+nll_loss = Tensor.nll_loss
+nonzero = Tensor.nonzero
+norm = Tensor.norm
+normal = Tensor.normal
+normalize = Tensor.normalize
+not_equal = Tensor.not_equal
+numel = Tensor.numel
+one_hot = Tensor.one_hot
+ones = Tensor.ones
+ones_like = Tensor.ones_like
+outer = Tensor.outer
+pad = Tensor.pad
+pad_to = Tensor.pad_to
+pairwise_distance = Tensor.pairwise_distance
+pdist = Tensor.pdist
+permute = Tensor.permute
+pin_memory = Tensor.pin_memory
+pinverse = Tensor.pinverse
+pixel_shuffle = Tensor.pixel_shuffle
+pixel_unshuffle = Tensor.pixel_unshuffle
+poisson = Tensor.poisson
+poisson_nll_loss = Tensor.poisson_nll_loss
+polygamma = Tensor.polygamma
+positive = Tensor.positive
+def pow(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+prelu = Tensor.prelu
+prod = Tensor.prod
+put = Tensor.put
+qr = Tensor.qr
+quantile = Tensor.quantile
+quick_gelu = Tensor.quick_gelu
+rad2deg = Tensor.rad2deg
+rand = Tensor.rand
+rand_like = Tensor.rand_like
+randint = Tensor.randint
+randint_like = Tensor.randint_like
+randn = Tensor.randn
+randn_like = Tensor.randn_like
+random_bits = Tensor.random_bits
+ravel = Tensor.ravel
+rearrange = Tensor.rearrange
+reciprocal = Tensor.reciprocal
+relu = Tensor.relu
+relu6 = Tensor.relu6
+def remainder(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+repeat = Tensor.repeat
+repeat_interleave = Tensor.repeat_interleave
+replace = Tensor.replace
+reshape = Tensor.reshape
+rms_norm = Tensor.rms_norm
+roll = Tensor.roll
+rot90 = Tensor.rot90
+round = Tensor.round
+row_stack = Tensor.row_stack
+rrelu = Tensor.rrelu
+rshift = Tensor.rshift
+rsqrt = Tensor.rsqrt
+scaled_dot_product_attention = Tensor.scaled_dot_product_attention
+scaled_uniform = Tensor.scaled_uniform
+scatter = Tensor.scatter
+scatter_add = Tensor.scatter_add
+scatter_reduce = Tensor.scatter_reduce
+searchsorted = Tensor.searchsorted
+select = Tensor.select
+select_scatter = Tensor.select_scatter
+selu = Tensor.selu
+sgn = Tensor.sgn
+shrink = Tensor.shrink
+shrink_to = Tensor.shrink_to
+sigmoid = Tensor.sigmoid
+sign = Tensor.sign
+signbit = Tensor.signbit
+silu = Tensor.silu
+sin = Tensor.sin
+sinc = Tensor.sinc
+sinh = Tensor.sinh
+slice_scatter = Tensor.slice_scatter
+slogdet = Tensor.slogdet
+smooth_l1_loss = Tensor.smooth_l1_loss
+soft_margin_loss = Tensor.soft_margin_loss
+softmax = Tensor.softmax
+softmin = Tensor.softmin
+softplus = Tensor.softplus
+softshrink = Tensor.softshrink
+softsign = Tensor.softsign
+sort = Tensor.sort
+sparse_categorical_crossentropy = Tensor.sparse_categorical_crossentropy
+split = Tensor.split
+sqrt = Tensor.sqrt
+square = Tensor.square
+squeeze = Tensor.squeeze
+stack = Tensor.stack
+std = Tensor.std
+std_mean = Tensor.std_mean
+storage_offset = Tensor.storage_offset
+def sub(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+subtract = Tensor.subtract
+sum = Tensor.sum
+svd = Tensor.svd
+swapaxes = Tensor.swapaxes
+swapdims = Tensor.swapdims
+swish = Tensor.swish
+t = Tensor.t
+take = Tensor.take
+take_along_dim = Tensor.take_along_dim
+tan = Tensor.tan
+tanh = Tensor.tanh
+tanhshrink = Tensor.tanhshrink
+tensor_split = Tensor.tensor_split
+tensordot = Tensor.tensordot
+threefry = Tensor.threefry
+threshold = Tensor.threshold
+tile = Tensor.tile
+topk = Tensor.topk
+trace = Tensor.trace
+transpose = Tensor.transpose
+trapezoid = Tensor.trapezoid
+trapz = Tensor.trapz
+tril = Tensor.tril
+tril_indices = Tensor.tril_indices
+triplet_margin_loss = Tensor.triplet_margin_loss
+triu = Tensor.triu
+triu_indices = Tensor.triu_indices
+def true_divide(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+trunc = Tensor.trunc
+unbind = Tensor.unbind
+unflatten = Tensor.unflatten
+unfold = Tensor.unfold
+uniform = Tensor.uniform
+unique = Tensor.unique
+unique_consecutive = Tensor.unique_consecutive
+unsqueeze = Tensor.unsqueeze
+vander = Tensor.vander
+var = Tensor.var
+var_mean = Tensor.var_mean
+vdot = Tensor.vdot
+vecdot = Tensor.vecdot
+vsplit = Tensor.vsplit
+vstack = Tensor.vstack
+where = Tensor.where
+def xlog1py(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def xlogy(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+zeros = Tensor.zeros
+zeros_like = Tensor.zeros_like
+def zeta(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...

@@ -1,0 +1,179 @@
+"""Random tensors. Numbers come from Threefry, a function of the seed and a counter: they are the same on every device
+and never those of another library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional
+
+import _tensord
+import numpy as np
+from _tensord import Tensor
+
+from tensord.creation import _made, _sizes, manual_seed, rand, randn, uniform
+from tensord.dtypes import DTypeLike
+from tensord.errors import InvalidArgumentError
+
+
+def randint(*args: Any, low: Optional[int] = None, high: Optional[int] = None, size: Optional[Sequence[int]] = None,
+            dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Integers in [low, high), int32 unless told otherwise. Two forms:
+
+    randint(*shape, low=0, high=10)                        the native one: the shape comes first, bounds are keywords
+    randint(high, size), randint(low, high, size)          PyTorch's: size is a tuple
+
+    TypeError if a bound or the dtype is no integer, ValueError if low >= high.
+    """
+    if size is None and len(args) in (2, 3) and isinstance(args[-1], (tuple, list)):
+        *args, size = args  # type: ignore[assignment]
+    if size is not None:
+        bounds = list(args)
+        if high is None and bounds:
+            high = bounds.pop()
+        if low is None and bounds:
+            low = bounds.pop()
+        if bounds:
+            raise TypeError(f"randint: bounds {args} and keywords name a bound twice")
+        shape = [int(n) for n in size]
+        if high is None and low is not None:
+            low, high = 0, low
+    else:
+        shape = _sizes(args)
+    low = 0 if low is None else low
+    high = 10 if high is None else high
+    for bound in (low, high):
+        if isinstance(bound, bool) or not hasattr(bound, "__index__"):
+            raise TypeError(f"randint: the bound {bound!r} is no integer")
+    if dtype is not None and not _is_integer(dtype):
+        raise TypeError(f"randint: {dtype} is no integer dtype")
+    if low >= high:
+        raise InvalidArgumentError(f"randint: low {low} must be below high {high}")
+    return _tensord._randint(int(low), int(high), shape, dtype)
+
+
+def _is_integer(dtype: Any) -> bool:
+    parsed = _tensord._full([], 0, dtype).dtype
+    return not parsed.is_floating_point and parsed.name != "bool"
+
+
+def rand_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Uniform in [0, 1), of the shape and dtype of a tensor."""
+    return rand(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
+
+
+def randn_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Normal, of mean 0 and variance 1, of the shape and dtype of a tensor."""
+    return randn(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
+
+
+def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Integers in [low, high), or [0, low) with one bound, of the shape and dtype of a tensor."""
+    if high is None:
+        low, high = 0, low
+    target = dtype or tensor.dtype
+    if _is_integer(target):
+        return randint(*tensor.shape, low=low, high=high, dtype=target)
+    return randint(*tensor.shape, low=low, high=high, dtype="int64").cast(target)
+
+
+def normal(*size: Any, mean: float = 0.0, std: float = 1.0, dtype: Optional[DTypeLike] = None,
+           requires_grad: bool = False) -> Tensor:
+    """Normal numbers: a new tensor, other than the method normal_, which fills one."""
+    return _made(randn(*size, dtype=dtype) * std + mean, requires_grad)
+
+
+def scaled_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Uniform in [-1, 1), divided by the square root of the number of elements."""
+    bound = 1 / math.sqrt(max(math.prod(_sizes(size)), 1))
+    return uniform(*size, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
+
+
+def _fan(what: str, size: Sequence[int]) -> int:
+    if not size:
+        raise InvalidArgumentError(f"{what}: a tensor without axes has no number of inputs")
+    return max(math.prod(size[1:]), 1)
+
+
+def glorot_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Uniform with the bound sqrt(6 / (first size + product of the others))."""
+    sizes = _sizes(size)
+    bound = math.sqrt(6 / (sizes[0] + _fan("glorot_uniform", sizes))) if sizes else 0
+    _fan("glorot_uniform", sizes)
+    return uniform(*sizes, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
+
+
+def kaiming_uniform(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None,
+                    requires_grad: bool = False) -> Tensor:
+    """Uniform with the bound sqrt(6 / ((1 + a^2) inputs)); inputs is the product of all sizes but the first."""
+    sizes = _sizes(size)
+    bound = math.sqrt(6 / ((1 + a * a) * _fan("kaiming_uniform", sizes)))
+    return uniform(*sizes, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
+
+
+def kaiming_normal(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None,
+                   requires_grad: bool = False) -> Tensor:
+    """Normal with the deviation sqrt(2 / ((1 + a^2) inputs)); inputs is the product of all sizes but the first."""
+    sizes = _sizes(size)
+    deviation = math.sqrt(2 / ((1 + a * a) * _fan("kaiming_normal", sizes)))
+    return normal(*sizes, std=deviation, dtype=dtype, requires_grad=requires_grad)
+
+
+# ---- the state of the generator
+
+def get_rng_state() -> Tensor:
+    """uint32 [4]: the key, which is the seed, and a counter, each as low and high word."""
+    state = _tensord._random_state()
+    return Tensor(state.numpy())  # as it is now, whatever is drawn before it is read
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Goes on drawing from a state that get_rng_state gave. ValueError for anything else."""
+    words = np.asarray(new_state.numpy())
+    if words.dtype != np.uint32 or words.shape != (4,):
+        raise ValueError(f"set_rng_state: a state is uint32 [4], not {words.dtype} {list(words.shape)}")
+    key, counter = (int(words[i]) | int(words[i + 1]) << 32 for i in (0, 2))
+    manual_seed(key)
+    _tensord._skip_random(counter)
+
+
+def initial_seed() -> int:
+    """The seed that the generator was started with."""
+    words = _tensord._random_state().numpy()
+    return int(words[0]) | int(words[1]) << 32
+
+
+def seed() -> int:
+    """Starts the generator anew by a seed that nobody can foretell, and returns it."""
+    import secrets
+
+    fresh = secrets.randbits(63)
+    manual_seed(fresh)
+    return fresh
+
+
+@contextmanager
+def fork_rng(enabled: bool = True) -> Iterator[None]:
+    """with fork_rng(): what is drawn inside does not change what is drawn after."""
+    state = get_rng_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            set_rng_state(state)
+
+
+bernoulli = Tensor.bernoulli
+poisson = Tensor.poisson
+
+for _function in (rand, randn, randint, uniform, normal, scaled_uniform, glorot_uniform, kaiming_uniform,
+                  kaiming_normal):  # fmt: skip
+    setattr(Tensor, _function.__name__, staticmethod(_function))
+for _method in (rand_like, randn_like, randint_like):
+    setattr(Tensor, _method.__name__, _method)
+
+__all__ = [
+    "bernoulli", "fork_rng", "get_rng_state", "glorot_uniform", "initial_seed", "kaiming_normal", "kaiming_uniform", "normal", "poisson", "rand_like", "randint",
+    "randint_like", "randn_like", "scaled_uniform", "seed", "set_rng_state",
+]  # fmt: skip

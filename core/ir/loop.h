@@ -1,0 +1,29 @@
+// Loop nodes by part, and what their bodies read.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace tensord::loop {
+
+inline size_t NumStates(const Node* loop) { return loop->src.size() / 2; }
+inline const Node* Condition(const Node* loop) { return loop->src[0]; }
+inline const Node* CarryOf(const Node* loop, size_t state) { return loop->src[1 + 2 * state]; }
+inline const Node* NextOf(const Node* loop, size_t state) { return loop->src[2 + 2 * state]; }
+inline const Node* InitOf(const Node* loop, size_t state) { return CarryOf(loop, state)->src[0]; }
+
+// What the body of a loop reads and no state of it, or of a loop in it, has a part in; in an order
+// that depends on structure only. Movement, and what reads no memory, belongs to the body: its
+// sources are what is captured, except for values in `whole`.
+std::vector<const Node*> Captured(const Node* loop,
+                                  const absl::flat_hash_set<const Node*>& whole = {});
+
+// How often the body runs, if that is known before: for loops whose first state counts from 0 up to
+// a constant that is their condition's. -1 for others.
+int64_t TripCount(const Node* loop);
+
+}  // namespace tensord::loop

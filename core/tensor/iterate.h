@@ -1,0 +1,57 @@
+// What the algorithms of linear algebra share: steps over carried state, masks in place of indices
+// that differ from step to step, and results whose derivative is written down and not derived.
+// Internal to core/tensor.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor/build.h"
+#include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/expr.h"
+#include "core/tensor/movement.h"
+#include "core/tensor/reduce.h"
+
+namespace tensord {
+
+// state = body(k, state) for k = 0, 1, .. count - 1. The state is in memory between steps, k with
+// it, so that all steps are one computation and are compiled once.
+using StepBody = std::function<std::vector<Expr>(const Expr& k, absl::Span<const Expr> state)>;
+std::vector<Expr> Steps(int64_t count, std::vector<Expr> state, const StepBody& body);
+
+// `value`, whose derivatives are those of `proxy`.
+Expr WithDerivativeOf(const Expr& value, const Expr& proxy);
+
+// int32 [n, 1] and [1, n]: the index of the row and of the column beside a matrix.
+inline Expr RowIndex(Graph& graph, int64_t n) {
+  return Unsqueeze(Arange(graph, 0, n, 1, DType::kInt32), -1);
+}
+inline Expr ColumnIndex(Graph& graph, int64_t n) { return Arange(graph, 0, n, 1, DType::kInt32); }
+
+// What the mask keeps of x along an axis, which stays: an element, a row or a column.
+inline Expr Picked(const Expr& mask, const Expr& x, int64_t axis) {
+  return Sum(Where(mask, x, 0), axis, kKeepDims);
+}
+
+// Identity matrices [n, m] for the batch axes of `like`.
+Expr EyeLike(const Expr& like, int64_t n, int64_t m);
+
+inline int64_t Rows(const Expr& a) { return a.shape()[a.rank() - 2]; }
+inline int64_t Columns(const Expr& a) { return a.shape()[a.rank() - 1]; }
+inline Expr Transposed(const Expr& a) { return Transpose(a, -1, -2); }
+
+// The error if `a` is no batch of matrices, or of square ones.
+std::optional<Expr> CheckMatrix(std::string_view name, const Expr& a);
+std::optional<Expr> CheckSquare(std::string_view name, const Expr& a);
+// The error if an algorithm of that many steps would make too large a program.
+std::optional<Expr> CheckSteps(std::string_view name, const Expr& a, int64_t size, int64_t limit);
+
+// The inverse of a lower triangular matrix, without derivative; what is above the diagonal is not
+// read.
+Expr LowerInverse(const Expr& l);
+// The inverse by elimination, without derivative.
+Expr EliminationInverse(const Expr& a);
+
+}  // namespace tensord

@@ -1,0 +1,156 @@
+#include "core/tensor/statistics.h"
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "core/tensor/build.h"
+#include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
+#include "core/tensor/nn.h"
+
+namespace tensord {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// f(x), but 0 with derivative 0 where x is 0.
+template <typename Function>
+Expr ZeroAtZero(const Expr& x, Function f) {
+  const Expr zero = Eq(x, 0);
+  return Where(zero, 0, f(Where(zero, 1, x)));
+}
+
+}  // namespace
+
+Expr NanSum(const Expr& x, const Axes& axes, Keep keep) {
+  return x.ok() && IsFloat(x.dtype()) ? Sum(Where(IsNan(x), 0, x), axes, keep) : Sum(x, axes, keep);
+}
+
+Expr NanMean(const Expr& x, const Axes& axes, Keep keep) {
+  if (!x.ok() || !IsFloat(x.dtype())) return Mean(x, axes, keep);
+  return InFloat32(x, [&](const Expr& f) {
+    const Expr count = Sum(Cast(LogicalNot(IsNan(f)), f.dtype()), axes, keep);
+    return NanSum(f, axes, keep) / count;
+  });
+}
+
+Expr CountNonzero(const Expr& x, const Axes& axes, Keep keep) {
+  return Sum(Cast(AsBool(x), DType::kInt32), axes, keep);
+}
+
+Expr VectorNorm(const Expr& x, double p, const Axes& axes, Keep keep) {
+  return InFloat32(x, [&](const Expr& f) {
+    if (p == 2) {
+      return ZeroAtZero(Sum(f * f, axes, keep), [](const Expr& sum) { return Sqrt(sum); });
+    }
+    const Expr size = Abs(f);
+    if (p == kInf) return Max(size, axes, keep);
+    if (p == -kInf) return Min(size, axes, keep);
+    if (p == 0) return Sum(Cast(Ne(f, 0), f.dtype()), axes, keep);
+    if (p == 1) return Sum(size, axes, keep);
+    const Expr powers =
+        p > 0 ? ZeroAtZero(size, [p](const Expr& s) { return Pow(s, p); }) : Pow(size, p);
+    const Expr sum = Sum(powers, axes, keep);
+    if (p < 0) return Pow(sum, 1 / p);
+    return ZeroAtZero(sum, [p](const Expr& s) { return Pow(s, 1 / p); });
+  });
+}
+
+Expr NormalizeNorm(const Expr& x, double p, int64_t axis, double eps) {
+  return InFloat32(x, [&](const Expr& f) {
+    const Expr norm = VectorNorm(f, p, axis, kKeepDims);
+    return f / Clamp(norm, eps, std::nullopt);
+  });
+}
+
+Expr Dist(const Expr& a, const Expr& b, double p) { return VectorNorm(a - b, p); }
+
+Expr Diff(const Expr& x, int64_t n, int64_t axis) {
+  if (!x.ok()) return x;
+  if (x.rank() == 0) return Fail(x, "diff: the input has no axes");
+  if (n < 0) return Fail(x, "diff: n is {}, it cannot be negative", n);
+  const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
+  if (!at) return AxisError("diff", x, axis);
+  Expr result = x;
+  for (int64_t i = 0; i < n && result.ok(); ++i) {
+    const int64_t size = result.shape()[*at];
+    if (size == 0) break;
+    const Expr later = Shrink(result, *at, 1, size), earlier = Shrink(result, *at, 0, size - 1);
+    result = x.dtype() == DType::kBool ? LogicalXor(later, earlier) : later - earlier;
+  }
+  return result;
+}
+
+Expr Trapezoid(const Expr& y, const std::optional<Expr>& x, double dx, int64_t axis) {
+  if (!y.ok()) return y;
+  if (x && !x->ok()) return *x;
+  const std::optional<int64_t> at = ResolveAxis(axis, y.rank());
+  if (!at) return AxisError("trapezoid", y, axis);
+  const int64_t size = y.shape()[*at];
+  const int64_t from = std::min<int64_t>(size, 1), to = std::max<int64_t>(size - 1, 0);
+  const Expr sums = Shrink(y, *at, from, size) + Shrink(y, *at, 0, to);
+  if (!x) return Sum(sums, *at) * (dx / 2);
+  Expr points = *x;
+  if (points.rank() == 1) {
+    Dims dims(y.rank(), 1);
+    dims[*at] = -1;
+    points = Reshape(points, dims);
+  }
+  return Sum(sums * Diff(points, 1, points.ok() ? *at - y.rank() : 0), *at) * 0.5;
+}
+
+Expr Covariance(const Expr& x, const CovarianceOptions& options) {
+  if (!x.ok()) return x;
+  if (x.rank() > 2) {
+    return Fail(x, "cov: the input has shape {}; it needs variables, or variables and observations",
+                ShapeText(x.shape()));
+  }
+  const int64_t n = x.rank() == 0 ? 1 : x.shape().back();
+  for (const std::optional<Expr>* each : {&options.frequencies, &options.weights}) {
+    if (!*each) continue;
+    if (!(*each)->ok()) return **each;
+    if ((*each)->rank() != 1 || (*each)->shape()[0] != n) {
+      return Fail(x, "cov: weights {} for {} observations", ShapeText((*each)->shape()), n);
+    }
+  }
+  if (options.frequencies && IsFloat(options.frequencies->dtype())) {
+    return Fail(x, "cov: fweights are {}, they must be integers",
+                Name(options.frequencies->dtype()));
+  }
+  const Expr result = InFloat32(Reshape(x, {-1, n}), [&](const Expr& f) {
+    std::optional<Expr> w;
+    if (options.frequencies) w = Cast(*options.frequencies, f.dtype());
+    if (options.weights) {
+      const Expr weights = Cast(*options.weights, f.dtype());
+      w = w ? *w * weights : weights;
+    }
+    const Expr total = w ? Sum(*w) : Constant(f.graph(), n, f.dtype());
+    const Expr mean = (w ? Sum(f * *w, 1, kKeepDims) : Sum(f, 1, kKeepDims)) / total;
+    const Expr centred = f - mean;
+    Expr divisor = total;
+    if (options.weights && options.frequencies) {
+      divisor = total - Sum(*w * Cast(*options.weights, f.dtype())) / total *
+                            static_cast<double>(options.correction);
+    } else if (options.weights) {
+      divisor = total - Sum(*w * *w) / total * static_cast<double>(options.correction);
+    } else {
+      divisor = total - static_cast<double>(options.correction);
+    }
+    const Expr weighted = w ? centred * *w : centred;
+    return MatMul(weighted, Transpose(centred, 0, 1)) / Clamp(divisor, 0, std::nullopt);
+  });
+  return x.rank() < 2 ? Reshape(result, {}) : result;
+}
+
+Expr Correlation(const Expr& x) {
+  const Expr covariance = Covariance(x);
+  if (!covariance.ok()) return covariance;
+  if (covariance.rank() == 0) return covariance / covariance;
+  const Expr deviation = Sqrt(Diagonal(covariance));
+  const Expr scaled = covariance / Unsqueeze(deviation, 1) / Unsqueeze(deviation, 0);
+  return Clamp(scaled, -1, 1);
+}
+
+}  // namespace tensord

@@ -1,0 +1,38 @@
+// What reductions are made into: norms, sums that skip NaN, differences, covariance.
+#pragma once
+
+#include <optional>
+
+#include "core/tensor/expr.h"
+#include "core/tensor/reduce.h"
+
+namespace tensord {
+
+Expr NanSum(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);   // NaN counts as 0
+Expr NanMean(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);  // NaN does not count
+Expr CountNonzero(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);  // int32
+
+// (sum of |x|^p)^(1/p); the largest size for p = inf, the smallest for -inf, the number of nonzeros
+// for 0. The derivative at 0 is 0.
+Expr VectorNorm(const Expr& x, double p = 2, const Axes& axes = {}, Keep keep = kDropDims);
+// x by its norm along an axis, or by eps if that is larger.
+Expr NormalizeNorm(const Expr& x, double p = 2, int64_t axis = 1, double eps = 1e-12);
+// The norm of the difference.
+Expr Dist(const Expr& a, const Expr& b, double p = 2);
+
+// n times the difference of neighbours. bool: whether they differ.
+Expr Diff(const Expr& x, int64_t n = 1, int64_t axis = -1);
+// The integral over an axis by the trapezoidal rule: of points at x, a vector or of the shape of y,
+// or of points dx apart.
+Expr Trapezoid(const Expr& y, const std::optional<Expr>& x, double dx = 1, int64_t axis = -1);
+
+struct CovarianceOptions {
+  int64_t correction = 1;
+  std::optional<Expr> frequencies = std::nullopt;  // how often each observation counts, integers
+  std::optional<Expr> weights = std::nullopt;      // how much
+};
+// Of variables, the rows, given observations, the columns; a vector is one variable.
+Expr Covariance(const Expr& x, const CovarianceOptions& options = {});
+Expr Correlation(const Expr& x);
+
+}  // namespace tensord
