@@ -60,8 +60,19 @@ Tensor ExpandTo(const Tensor& x, const py::args& sizes) {
   return Move(x, [&dims](const Expr& e) { return Expand(e, dims); });
 }
 
-Tensor FlipOver(const Tensor& x, const py::args& dims) {
-  const Ints axes = ParseSizes(dims);
+// *dims, one sequence of them, or dims=.
+Ints ParseDims(const char* name, const py::args& dims, const py::kwargs& named) {
+  if (named.empty()) return ParseSizes(dims);
+  const bool one = named.size() == 1 && dims.empty();
+  for (const char* key : {"dims", "dim", "axis"}) {
+    if (one && named.contains(key)) return ParseInts(named[key]);
+  }
+  throw py::type_error(
+      fmt::format("{}: give the axes one by one, as a sequence, or as dims=", name));
+}
+
+Tensor FlipOver(const Tensor& x, const py::args& dims, const py::kwargs& named) {
+  const Ints axes = ParseDims("flip", dims, named);
   return Move(x, [&axes](const Expr& e) { return Flip(e, axes); });
 }
 

@@ -209,18 +209,19 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
           py::arg("interpolation") = "linear", "quantile, leaving NaN out.")
       .def(
           "searchsorted",
-          [](const Tensor& sorted, py::handle values, bool right) {
+          [](const Tensor& sorted, py::handle values, bool, bool right) {
             return SearchSortedOf(sorted, values, right);
           },
-          py::arg("values"), py::kw_only(), py::arg("right") = false,
+          py::arg("values"), py::kw_only(), py::arg("out_int32") = true, py::arg("right") = false,
           "Called on a sorted sequence [n], or [.., n] with values [.., m]: int32, how many of its "
           "elements are less than each value, with `right` how many are not greater.")
       .def(
           "bucketize",
-          [](const Tensor& x, py::handle boundaries, bool right) {
+          [](const Tensor& x, py::handle boundaries, bool, bool right) {
             return SearchSortedOf(ToTensor(boundaries), py::cast(x), right);
           },
-          py::arg("boundaries"), py::kw_only(), py::arg("right") = false,
+          py::arg("boundaries"), py::kw_only(), py::arg("out_int32") = true,
+          py::arg("right") = false,
           "int32, between which of the sorted boundaries each element lies.")
       .def(
           "isin",

@@ -6,6 +6,7 @@ tensord/functional.pyi, those of the methods that are functions too.
     .venv/bin/python client/python/make_stub.py --check  fails if it is not what it would write
 """
 
+import inspect
 import pathlib
 import re
 import sys
@@ -173,9 +174,16 @@ def describe_functional():
     yield "from typing import Any\n"
     yield "from _tensord import Tensor\n"
     yield "__all__: list[str]\n\n"
+    for name in functional._IN_TORCH_ORDER:
+        yield f"from tensord.nn.functional import {name} as {name}"
     yield "def mirrored() -> list[str]: ..."
-    for name in sorted(functional.mirrored()):
-        if name in _tensord._binary_methods:
+    for name in functional.__all__:
+        function = getattr(functional, name)
+        if name in functional._IN_TORCH_ORDER:
+            continue
+        if getattr(function, "__module__", None) == functional.__name__ and name not in _tensord._binary_methods:
+            yield f"def {name}{inspect.signature(function)}: ..."
+        elif name in _tensord._binary_methods:
             yield f"def {name}(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ..."
         else:
             yield f"{name} = Tensor.{name}"

@@ -250,7 +250,7 @@ Expr Log1p(const Expr& x) {
     const Expr sum = f + 1;
     const Expr small = Lt(Abs(f), 1);
     const Expr lost = Where(small, f - (sum - 1), 0) / Where(small, sum, 1);
-    return WithSlope(Log(sum) + lost, f, 1 / (f + 1));
+    return WithSlope(Where(Eq(f, 0), f, Log(sum) + lost), f, 1 / (f + 1));  // 0 keeps its sign
   });
 }
 
@@ -294,7 +294,7 @@ Expr Acos(const Expr& x) {
 
 Expr Atan(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
-    const Expr negative = Lt(f, 0);
+    const Expr negative = SignBit(f);
     const Expr size = NegateWhere(negative, f);
     // The angle of (1, x); an infinite x has that of (0, 1).
     const Expr infinite = Eq(size, kInf);
@@ -346,7 +346,7 @@ Expr Tanh(const Expr& x) {
 
 Expr Asinh(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
-    const Expr negative = Lt(f, 0);
+    const Expr negative = SignBit(f);
     const Expr size = NegateWhere(negative, f);
     const Expr large = Gt(size, 1e4), usual = Where(large, 1, size);
     const Expr root = Sqrt(usual * usual + 1);
@@ -371,7 +371,7 @@ Expr Acosh(const Expr& x) {
 
 Expr Atanh(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
-    const Expr negative = Lt(f, 0);
+    const Expr negative = SignBit(f);
     const Expr size = NegateWhere(negative, f);
     const Expr value = Log1p(size * 2 / (1 - size)) * 0.5;
     return WithSlope(NegateWhere(negative, value), f, 1 / ((1 - f) * (1 + f)));

@@ -240,6 +240,7 @@ ADAPTERS = {
     "where": (None, lambda x, condition, other: condition.where(x, other)),
     "einsum": ("einsum", lambda tensors, equation: tensord.einsum(equation, *tensors)),
     "polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
+    "special.polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
     "linalg.pinv.singular": ("linalg.pinv", lambda a, b: look_up("linalg.pinv")(a @ b.mT)),
     "linalg.lstsq.grad_oriented": (
         "linalg.lstsq",

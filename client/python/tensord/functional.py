@@ -17,7 +17,7 @@ from tensord.linalg import multi_dot, solve_triangular
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
     assign backward bfloat16 bitcast bool byte cast char contiguous cpu cuda data data_ptr detach double element_size expand
-    expand_as float gradient half int int16 item long new_full numpy realize register_hook reshape_as short size stride to
+    expand_as float gradient half int int16 item long new_full numpy polygamma realize register_hook reshape_as short size stride to
     to_ tolist type type_as view view_as wait
 """.split())
 
@@ -52,6 +52,11 @@ def einsum(formula: str, *operands: Any, dtype: Any = None) -> Tensor:
     return Tensor.einsum(formula, *operands, dtype=dtype)
 
 
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma; see Tensor.polygamma."""
+    return input.polygamma(n)
+
+
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where that is negative."""
     sign, log = input.slogdet()
@@ -78,4 +83,4 @@ _IN_TORCH_ORDER = """
 for _name in _IN_TORCH_ORDER:
     globals()[_name] = getattr(_in_torch_order, _name)
 
-__all__ = sorted({*mirrored(), "chain_matmul", "einsum", "logdet", "triangular_solve", *_IN_TORCH_ORDER})
+__all__ = sorted({*mirrored(), "chain_matmul", "einsum", "logdet", "polygamma", "triangular_solve", *_IN_TORCH_ORDER})

@@ -7,6 +7,21 @@ from _tensord import Tensor
 __all__: list[str]
 
 
+from tensord.nn.functional import avg_pool1d as avg_pool1d
+from tensord.nn.functional import avg_pool2d as avg_pool2d
+from tensord.nn.functional import avg_pool3d as avg_pool3d
+from tensord.nn.functional import bilinear as bilinear
+from tensord.nn.functional import conv1d as conv1d
+from tensord.nn.functional import conv2d as conv2d
+from tensord.nn.functional import conv3d as conv3d
+from tensord.nn.functional import conv_transpose1d as conv_transpose1d
+from tensord.nn.functional import conv_transpose2d as conv_transpose2d
+from tensord.nn.functional import conv_transpose3d as conv_transpose3d
+from tensord.nn.functional import linear as linear
+from tensord.nn.functional import max_pool1d as max_pool1d
+from tensord.nn.functional import max_pool2d as max_pool2d
+from tensord.nn.functional import max_pool3d as max_pool3d
+from tensord.nn.functional import scaled_dot_product_attention as scaled_dot_product_attention
 def mirrored() -> list[str]: ...
 abs = Tensor.abs
 absolute = Tensor.absolute
@@ -51,13 +66,11 @@ atanh = Tensor.atanh
 atleast_1d = Tensor.atleast_1d
 atleast_2d = Tensor.atleast_2d
 atleast_3d = Tensor.atleast_3d
-avg_pool2d = Tensor.avg_pool2d
 baddbmm = Tensor.baddbmm
 batch_norm = Tensor.batch_norm
 batch_norm_train = Tensor.batch_norm_train
 batchnorm = Tensor.batchnorm
 bernoulli = Tensor.bernoulli
-bilinear = Tensor.bilinear
 binary_cross_entropy = Tensor.binary_cross_entropy
 binary_cross_entropy_with_logits = Tensor.binary_cross_entropy_with_logits
 binary_crossentropy = Tensor.binary_crossentropy
@@ -79,6 +92,7 @@ cat = Tensor.cat
 cdist = Tensor.cdist
 ceil = Tensor.ceil
 celu = Tensor.celu
+def chain_matmul(*matrices: 'Tensor') -> 'Tensor': ...
 channel_shuffle = Tensor.channel_shuffle
 cholesky = Tensor.cholesky
 cholesky_inverse = Tensor.cholesky_inverse
@@ -95,8 +109,6 @@ combinations = Tensor.combinations
 concat = Tensor.concat
 concatenate = Tensor.concatenate
 contiguous_backward = Tensor.contiguous_backward
-conv2d = Tensor.conv2d
-conv_transpose2d = Tensor.conv_transpose2d
 def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 corrcoef = Tensor.corrcoef
 cos = Tensor.cos
@@ -129,7 +141,7 @@ dot = Tensor.dot
 dropout = Tensor.dropout
 dsplit = Tensor.dsplit
 dstack = Tensor.dstack
-einsum = Tensor.einsum
+def einsum(formula: 'str', *operands: 'Any', dtype: 'Any' = None) -> 'Tensor': ...
 elu = Tensor.elu
 embedding = Tensor.embedding
 embedding_bag = Tensor.embedding_bag
@@ -236,7 +248,6 @@ lerp = Tensor.lerp
 less = Tensor.less
 less_equal = Tensor.less_equal
 lgamma = Tensor.lgamma
-linear = Tensor.linear
 linspace = Tensor.linspace
 local_response_norm = Tensor.local_response_norm
 log = Tensor.log
@@ -249,6 +260,7 @@ log_softmax = Tensor.log_softmax
 def logaddexp(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def logaddexp2(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 logcumsumexp = Tensor.logcumsumexp
+def logdet(input: 'Tensor') -> 'Tensor': ...
 def logical_and(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 logical_not = Tensor.logical_not
 def logical_or(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
@@ -269,7 +281,6 @@ matmul = Tensor.matmul
 matrix_exp = Tensor.matrix_exp
 matrix_power = Tensor.matrix_power
 max = Tensor.max
-max_pool2d = Tensor.max_pool2d
 max_unpool2d = Tensor.max_unpool2d
 def maximum(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 mean = Tensor.mean
@@ -334,7 +345,7 @@ pixel_shuffle = Tensor.pixel_shuffle
 pixel_unshuffle = Tensor.pixel_unshuffle
 poisson = Tensor.poisson
 poisson_nll_loss = Tensor.poisson_nll_loss
-polygamma = Tensor.polygamma
+def polygamma(n: 'int', input: 'Tensor') -> 'Tensor': ...
 positive = Tensor.positive
 def pow(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 prelu = Tensor.prelu
@@ -369,7 +380,6 @@ row_stack = Tensor.row_stack
 rrelu = Tensor.rrelu
 rshift = Tensor.rshift
 rsqrt = Tensor.rsqrt
-scaled_dot_product_attention = Tensor.scaled_dot_product_attention
 scaled_uniform = Tensor.scaled_uniform
 scatter = Tensor.scatter
 scatter_add = Tensor.scatter_add
@@ -430,6 +440,7 @@ trace = Tensor.trace
 transpose = Tensor.transpose
 trapezoid = Tensor.trapezoid
 trapz = Tensor.trapz
+def triangular_solve(b: 'Tensor', A: 'Tensor', upper: 'bool' = True, transpose: 'bool' = False, unitriangular: 'bool' = False) -> 'tuple[Tensor, Tensor]': ...
 tril = Tensor.tril
 tril_indices = Tensor.tril_indices
 triplet_margin_loss = Tensor.triplet_margin_loss

@@ -117,6 +117,18 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = Non
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+def unfold(input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1) -> Tensor:
+    """The windows of [batch, channels, height, width] as columns: [batch, channels * taps, windows]. Tensor.unfold is
+    another function, the windows along one axis."""
+    return input.im2col(kernel_size, dilation, padding, stride)
+
+
+def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
+         stride: Size = 1) -> Tensor:
+    """The adjoint of unfold: columns put back to their windows; what lies at one place is added."""
+    return input.col2im(output_size, kernel_size, dilation, padding, stride)
+
+
 # ---- pooling
 
 def _max_pool(axes: int, input: Tensor, kernel_size: Size, stride: Optional[Size], padding: Size,
