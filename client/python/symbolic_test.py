@@ -184,3 +184,19 @@ def test_errors():
     free = Variable("never_bound", 1, 8)
     with pytest.raises(tensord.errors.FailedPreconditionError, match="never_bound"):
         x[:free].numpy()
+
+
+def test_views_of_a_varying_size_follow_and_write_their_base():
+    n = tensord.Variable("n_view", 1, 4).bind(2)
+    base = Tensor(np.arange(8, dtype=np.float32).reshape(4, 2)).realize()
+    view = base[:n]
+    base.assign(base + 10)
+    np.testing.assert_array_equal(view.numpy(), np.arange(4).reshape(2, 2) + 10)
+
+    at = tensord.Variable("at_view", 0, 3)
+    cache, expected = Tensor(np.zeros((4, 2), np.float32)).realize(), np.zeros((4, 2), np.float32)
+    for row in (1, 3):
+        at.bind(row)
+        cache[at:at + 1].assign(Tensor([[1.0 + row, 2.0]]))
+        expected[row] = 1.0 + row, 2.0
+        np.testing.assert_array_equal(cache.numpy(), expected)

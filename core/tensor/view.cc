@@ -22,10 +22,14 @@ std::optional<ViewPath> ViewPath::Between(const Node* base, const Node* view) {
       default:
         return std::nullopt;
     }
-    const Shape source = node->src[0]->shape;
-    path.steps_.push_back({.op = node->op,
-                           .ints = Dims(node->ints.begin(), node->ints.end()),
-                           .source = Dims(source.begin(), source.end())});
+    // Sizes that vary are codes, which mean the same in every graph.
+    Dims ints(node->ints.begin(), node->ints.end()), source;
+    if (HasSizes(node->op)) {
+      ints.clear();
+      for (const Dim& dim : AttributeOf(node)) ints.push_back(SizeOf(dim));
+    }
+    for (const Dim& dim : ShapeOf(node->src[0])) source.push_back(SizeOf(dim));
+    path.steps_.push_back({.op = node->op, .ints = std::move(ints), .source = std::move(source)});
   }
   std::reverse(path.steps_.begin(), path.steps_.end());
   return path;
@@ -59,7 +63,9 @@ Expr ViewPath::Back(const Expr& view) const {
         break;
       case Op::kShrink:
         for (size_t i = 0; i < step->source.size(); ++i) {
-          ints.insert(ints.end(), {step->ints[2 * i], step->source[i] - step->ints[2 * i + 1]});
+          const absl::StatusOr<int64_t> after = SizeMinus(step->source[i], step->ints[2 * i + 1]);
+          if (!after.ok()) return Expr(&view.graph(), after.status());
+          ints.insert(ints.end(), {step->ints[2 * i], *after});
         }
         x = Apply(Op::kPad, {x}, ints);
         break;
@@ -79,7 +85,7 @@ Expr ViewPath::Write(const Expr& base, const Expr& value) const {
   if (!base.ok()) return base;
   if (!value.ok()) return value;
   const Expr written = Back(value);
-  if (NumElements(value.shape()) == NumElements(base.shape())) return written;
+  if (SizeProduct(value.shape()) == SizeProduct(base.shape())) return written;
   const Expr here = Back(Full(base.graph(), value.shape(), true, DType::kBool));
   return Where(here, written, base);
 }
