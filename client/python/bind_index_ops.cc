@@ -57,7 +57,8 @@ Tensor ScatterOf(const Tensor& x, int64_t dim, const Tensor& index, py::handle s
 Tensor IndexPut(const Tensor& x, const py::sequence& indices, py::handle values, bool accumulate) {
   std::vector<Tensor> operands = {x, Beside(x, values)};
   Ints axes;
-  for (py::handle index : indices) {
+  // A list of its own holds what a sequence makes only when it is asked.
+  for (py::handle index : py::list(indices)) {
     axes.push_back(static_cast<int64_t>(axes.size()));
     operands.push_back(ToTensor(index));
   }
@@ -166,10 +167,12 @@ void BindIndexOps(py::class_<Tensor>& tensor) {
       .def(
           "take_along_dim",
           [](const Tensor& x, const Tensor& indices, py::handle dim) {
+            // Before the operation, inside of which no tensor can be read.
+            const std::optional<int64_t> axis =
+                dim.is_none() ? std::nullopt : std::optional(dim.cast<int64_t>());
             return Checked(Lift(
                 [&](const Expr& e, const Expr& i) {
-                  return dim.is_none() ? TakeAlong(Flatten(e), 0, Flatten(i))
-                                       : TakeAlong(e, dim.cast<int64_t>(), i);
+                  return axis ? TakeAlong(e, *axis, i) : TakeAlong(Flatten(e), 0, Flatten(i));
                 },
                 x, indices));
           },

@@ -151,13 +151,18 @@ Tensor ShrinkPairs(const Tensor& x, const py::args& pairs) {
     Raise(InvalidArgument("shrink: {} pairs for {} axes; give one (or None) for each", items.size(),
                           x.rank()));
   }
-  return Move(x, [&](const Expr& e) {
+  std::vector<Ints> parsed;  // empty: keeps the axis
+  for (size_t i = 0; i < items.size(); ++i) {
+    parsed.push_back(items[i].is_none() ? Ints() : ParseInts(items[i]));
+    if (!items[i].is_none() && parsed[i].size() != 2) {
+      Raise(InvalidArgument("shrink: axis {} has no pair (begin, end)", i));
+    }
+  }
+  return Move(x, [&parsed](const Expr& e) {
     Expr result = e;
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].is_none()) continue;
-      const Ints pair = ParseInts(items[i]);
-      if (pair.size() != 2) Raise(InvalidArgument("shrink: axis {} has no pair (begin, end)", i));
-      result = Shrink(result, static_cast<int64_t>(i), pair[0], pair[1]);
+    for (size_t i = 0; i < parsed.size(); ++i) {
+      const Ints& pair = parsed[i];
+      if (!pair.empty()) result = Shrink(result, static_cast<int64_t>(i), pair[0], pair[1]);
     }
     return result;
   });

@@ -141,28 +141,35 @@ void BindNorms(py::class_<Tensor>& tensor) {
       tensor, "layernorm",
       [](const Expr& x, const Axes& axes, double eps) { return Standardize(x, axes, eps); },
       "Zero mean and unit variance over axes.", py::arg("dim") = -1, py::arg("eps") = 1e-5);
-  Method(
-      tensor, "layer_norm",
-      [](const Expr& x, py::object normalized_shape, const std::optional<Expr>& weight,
-         const std::optional<Expr>& bias, double eps) {
-        const Ints sizes = ParseInts(normalized_shape);
-        if (!LastAre(x, sizes)) return WrongSizes("layer_norm", x, sizes);
-        return LayerNorm(x, static_cast<int64_t>(sizes.size()), weight, bias, eps);
+  // Sizes are parsed first: an object may be a tensor, which can't be read inside of an operation.
+  tensor.def(
+      "layer_norm",
+      [](const Tensor& x, py::object normalized_shape, const std::optional<Tensor>& weight,
+         const std::optional<Tensor>& bias, double eps) {
+        return Lifted([sizes = ParseInts(normalized_shape), eps](const Expr& e,
+                                                                 const std::optional<Expr>& w,
+                                                                 const std::optional<Expr>& b) {
+          if (!LastAre(e, sizes)) return WrongSizes("layer_norm", e, sizes);
+          return LayerNorm(e, static_cast<int64_t>(sizes.size()), w, b, eps);
+        })(x, weight, bias);
       },
-      "Zero mean and unit variance over the last axes, which have the given sizes.",
       py::arg("normalized_shape"), py::arg("weight") = py::none(), py::arg("bias") = py::none(),
-      py::arg("eps") = 1e-5);
-  Method(
-      tensor, "rms_norm",
-      [](const Expr& x, const std::optional<Expr>& weight, double eps, py::object sizes) {
-        if (sizes.is_none()) return RmsNorm(x, weight, eps);
-        const Ints parsed = ParseInts(sizes);
-        if (!LastAre(x, parsed)) return WrongSizes("rms_norm", x, parsed);
-        return RmsNorm(x, weight, eps, static_cast<int64_t>(parsed.size()));
+      py::arg("eps") = 1e-5,
+      "Zero mean and unit variance over the last axes, which have the given sizes.");
+  tensor.def(
+      "rms_norm",
+      [](const Tensor& x, const std::optional<Tensor>& weight, double eps, py::object sizes) {
+        const bool last = sizes.is_none();
+        return Lifted([last, parsed = last ? Ints() : ParseInts(sizes), eps](
+                          const Expr& e, const std::optional<Expr>& w) {
+          if (last) return RmsNorm(e, w, eps);
+          if (!LastAre(e, parsed)) return WrongSizes("rms_norm", e, parsed);
+          return RmsNorm(e, w, eps, static_cast<int64_t>(parsed.size()));
+        })(x, weight);
       },
-      "x over the root of its mean square, over the last axis or those of the given sizes.",
       py::arg("weight") = py::none(), py::arg("eps") = 1e-6,
-      py::arg("normalized_shape") = py::none());
+      py::arg("normalized_shape") = py::none(),
+      "x over the root of its mean square, over the last axis or those of the given sizes.");
   Method(
       tensor, "group_norm",
       [](const Expr& x, int64_t groups, const std::optional<Expr>& weight,

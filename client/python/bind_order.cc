@@ -39,11 +39,11 @@ Tensor QuantileOf(const Tensor& x, py::handle q, py::handle dim, bool keepdim,
         interpolation));
   }
   const Tensor at = ToTensor(q);
+  const std::optional<int64_t> axis =
+      dim.is_none() ? std::nullopt : std::optional(dim.cast<int64_t>());
   return Checked(Lift(
       [&](const Expr& e, const Expr& places) {
-        if (!dim.is_none()) {
-          return function(e, places, dim.cast<int64_t>(), keepdim ? kKeepDims : kDropDims, *how);
-        }
+        if (axis) return function(e, places, *axis, keepdim ? kKeepDims : kDropDims, *how);
         const Expr result = function(Flatten(e), places, 0, kDropDims, *how);
         if (!keepdim || !result.ok()) return result;
         std::vector<int64_t> dims(result.shape().begin(), result.shape().end());

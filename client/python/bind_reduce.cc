@@ -67,6 +67,8 @@ double NormOrder(const py::object& p) {
     if (name == "fro") return 2;
     Raise(InvalidArgument("norm: p is a number or 'fro', not '{}'", name));
   }
+  // It is asked for inside of an operation, where no tensor can be read.
+  if (py::isinstance<Tensor>(p)) throw py::type_error("norm: p is a number or 'fro', no tensor");
   return p.is_none() ? 2 : p.cast<double>();
 }
 

@@ -1,5 +1,6 @@
 """What a Tensor is to Python: properties, conversions, copies, pickles, and the generator's state."""
 
+import contextlib
 import copy
 import pickle
 
@@ -142,3 +143,15 @@ def test_the_state_comes_back():
     with pytest.raises(ValueError):
         tensord.set_rng_state(Tensor([1, 2]))
     assert tensord.seed() == tensord.initial_seed()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, t: x.layer_norm(t), lambda x, t: x.rms_norm(normalized_shape=t), lambda x, t: x.norm(t),
+    lambda x, t: x.quantile(0.5, dim=t), lambda x, t: x.take_along_dim(Tensor([[0]]), dim=t),
+    lambda x, t: x.shrink((t, t), (t, t)), lambda x, t: x.index_put(t, 1.0), lambda x, t: t.embedding_bag(x, mode="max"),
+])  # fmt: skip
+def test_a_tensor_where_a_number_belongs_is_an_error_at_most(call):
+    x, number = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1, 0])
+    with contextlib.suppress(ValueError, TypeError, RuntimeError, IndexError):
+        call(x, number)
+    assert x.tolist() == [[1.0, 2.0], [3.0, 4.0]]

@@ -15,6 +15,8 @@ namespace {
 
 // Bags over axis 1 of rows [bags, size, m], of which `inside` [bags, size] says which count.
 Expr Bagged(const Expr& rows, const Expr& inside, const BagOptions& options) {
+  if (!rows.ok()) return rows;
+  if (!inside.ok()) return inside;
   const Expr counts = Unsqueeze(inside, 2);
   if (options.mode == BagMode::kMax) {
     if (!rows.ok() || rows.shape()[1] == 0) return Sum(rows, 1);

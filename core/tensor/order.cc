@@ -61,6 +61,8 @@ Expr OnAxis(const Rows& rows, const Expr& x, const Expr& result, Keep keep) {
 
 // Elements of each row [rows, n] at `position` [rows, m] of it.
 Expr TakeInRows(const Expr& rows, const Expr& position) {
+  if (!rows.ok()) return rows;
+  if (!position.ok()) return position;
   const int64_t size = rows.shape()[1], count = NumElements(rows.shape());
   const DType dtype = PositionDType(count, DType::kInt32);
   Expr place = Cast(position, dtype);
@@ -93,6 +95,7 @@ Expr Merge(const Expr& keys, int64_t run) {
 // `keys` int64 [rows, n] with 32 bits of key above 32 bits that tell the elements of a row apart:
 // the low halves in the order of the keys.
 Expr LowHalvesInOrder(const Expr& keys) {
+  if (!keys.ok()) return keys;
   Expr sorted = Contiguous(keys);
   for (int64_t run = 1; run < keys.shape()[1]; run *= 2) sorted = Merge(sorted, run);
   return Cast(BitwiseAnd(sorted, 0xffffffff), DType::kInt32);
