@@ -74,7 +74,8 @@ constexpr std::string_view kTensorText = R"(%0 = Param float32 [2,3] slot=0
 %63 = Loop %61 %60 %62 level=0 most=12
 %64 = LoopResult int32 %63 slot=0
 %65 = WithSlope float32 %43 %40 %41
-return %31 %55 %56 %58 %64 %65
+%66 = Custom float32 %65 %43
+return %31 %55 %56 %58 %64 %66
 )";
 
 constexpr std::string_view kKernelText = R"(%0 = Param float32 [16] slot=0

@@ -6,28 +6,10 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/spatial.h"
 
 namespace tensord {
 namespace {
-
-int64_t At(absl::Span<const int64_t> values, int64_t axis, int64_t absent) {
-  return values.empty() ? absent : values[values.size() == 1 ? 0 : axis];
-}
-PadAmount At(absl::Span<const PadAmount> values, int64_t axis) {
-  return values.empty() ? PadAmount{} : values[values.size() == 1 ? 0 : axis];
-}
-
-// Whether each list has nothing, one number, or one per spatial axis.
-std::optional<Expr> CheckCounts(std::string_view name, const Expr& x, int64_t spatial,
-                                std::initializer_list<size_t> counts) {
-  for (size_t count : counts) {
-    if (count > 1 && count != static_cast<size_t>(spatial)) {
-      return Fail(x, "{}: {} numbers for {} spatial axes; give one, or one per axis", name, count,
-                  spatial);
-    }
-  }
-  return std::nullopt;
-}
 
 std::optional<Expr> CheckConv(std::string_view name, const Expr& x, const Expr& weight,
                               const std::optional<Expr>& bias, const ConvOptions& options) {

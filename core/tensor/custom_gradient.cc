@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/ir/substitute.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
@@ -14,10 +15,6 @@
 
 namespace tensord {
 namespace {
-
-// The op that holds value, stand-in, inputs and gradients together, and has the value of the first.
-// In tensor graphs Stack has no other meaning, and the wire refuses it there.
-constexpr Op kTogether = Op::kStack;
 
 // Stand-ins are inputs with numbers that no session gives.
 constexpr int64_t kStandIns = int64_t{1} << 60;
@@ -112,7 +109,7 @@ Expr WithGradient(const Expr& value, absl::Span<const Expr> inputs, const Expr& 
     parts.push_back(Cast(gradients[i], inputs[i].dtype()).node());
   }
   Graph& graph = value.graph();
-  return Expr(&graph, graph.TryMake({.op = kTogether, .src = parts, .lanes = 1}));
+  return Expr(&graph, graph.TryMake({.op = Op::kCustom, .src = parts, .lanes = 1}));
 }
 
 Expr WithGradient(const Expr& value, absl::Span<const Expr> inputs, const GradientRule& rule) {
@@ -167,23 +164,23 @@ std::vector<Expr> Checkpoint(absl::Span<const Expr> results, absl::Span<const Ex
     for (const Expr& seed : seeds) {
       if (seed.ok() && NumElements(seed.shape()) > 0) after = &seed;
     }
-    NodeMap map;
+    ReplacementMap map;
     for (const Expr& argument : arguments) {
       // A constant is no memory to be saved.
       if (after == nullptr || !(argument.node()->below_ops & OpBit(Op::kParam))) continue;
       const Expr again = Again(argument, *after);
       if (!again.ok()) return std::vector<Expr>(inputs.size(), again);
-      map[argument.node()] = again.node();
+      map[argument.node()] = {again.node()};
     }
     std::vector<const Node*> roots;
     for (const Expr& value : floats) roots.push_back(value.node());
     std::vector<Expr> targets;
     for (const Expr& input : inputs) {
       const auto found = map.find(input.node());
-      targets.emplace_back(&graph, found == map.end() ? input.node() : found->second);
+      targets.emplace_back(&graph, found == map.end() ? input.node() : found->second.value);
     }
     std::vector<Expr> sums;
-    const std::vector<const Node*> copies = ReplaceNodes(graph, roots, map);
+    const std::vector<const Node*> copies = Substitute(graph, roots, map);
     for (size_t i = 0; i < copies.size(); ++i) {
       const std::vector<Expr> gradients = Gradient(Expr(&graph, copies[i]), targets, seeds[i]);
       for (size_t k = 0; k < gradients.size(); ++k) {
@@ -202,7 +199,7 @@ std::vector<Expr> Checkpoint(absl::Span<const Expr> results, absl::Span<const Ex
 }
 
 std::optional<CustomGradient> CustomGradient::Of(const Node* node) {
-  if (node->op != kTogether || node->src.size() < 2 || !IsStandIn(node->src[1])) {
+  if (node->op != Op::kCustom || node->src.size() < 2 || !IsStandIn(node->src[1])) {
     return std::nullopt;
   }
   const auto inputs = node->src.begin() + 2;
@@ -211,31 +208,6 @@ std::optional<CustomGradient> CustomGradient::Of(const Node* node) {
                         .stand_in = node->src[1],
                         .inputs = {inputs, gradients},
                         .gradients = {gradients, node->src.end()}};
-}
-
-std::vector<const Node*> ReplaceNodes(Graph& graph, absl::Span<const Node* const> roots,
-                                      const NodeMap& replacements) {
-  NodeMap done = replacements;
-  std::vector<const Node*> src;
-  for (const Node* node : TopologicalOrder(roots)) {
-    if (done.contains(node)) continue;
-    src.clear();
-    bool changed = false;
-    for (const Node* source : node->src) {
-      src.push_back(done.at(source));
-      changed |= src.back() != source;
-    }
-    done[node] = changed ? graph.Make({.op = node->op,
-                                       .src = src,
-                                       .ints = node->ints,
-                                       .text = node->text,
-                                       .dtype = node->dtype,
-                                       .lanes = node->lanes})
-                         : node;
-  }
-  std::vector<const Node*> results;
-  for (const Node* root : roots) results.push_back(done.at(root));
-  return results;
 }
 
 }  // namespace tensord

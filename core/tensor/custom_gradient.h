@@ -6,8 +6,6 @@
 // computed is the value, see CustomGradient::Of.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
-
 #include <functional>
 #include <optional>
 #include <vector>
@@ -39,12 +37,6 @@ std::vector<Expr> WithGradients(absl::Span<const Expr> values, absl::Span<const 
 // derivative: when it is needed, the results are computed again from the arguments. Tensors that
 // are read on the way without being arguments have derivatives if they are inputs of the program.
 std::vector<Expr> Checkpoint(absl::Span<const Expr> results, absl::Span<const Expr> arguments);
-
-// `roots` with some nodes replaced by others of the same shape and dtype; what is above them is
-// made anew.
-using NodeMap = absl::flat_hash_map<const Node*, const Node*>;
-std::vector<const Node*> ReplaceNodes(Graph& graph, absl::Span<const Node* const> roots,
-                                      const NodeMap& replacements);
 
 // What such a node holds.
 struct CustomGradient {

@@ -1,5 +1,6 @@
 #include "core/tensor/custom_gradient.h"
 
+#include "core/ir/substitute.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
 #include "core/tensor/reduce.h"
@@ -16,14 +17,14 @@ Values Evaluate(Bench& bench, const Expr& x) {
   std::vector<const Node*> root = {x.node()};
   for (bool found = true; found;) {
     found = false;
-    NodeMap values;
+    ReplacementMap values;
     for (const Node* node : TopologicalOrder(root)) {
       if (const auto custom = CustomGradient::Of(node); custom && !found) {
-        values[node] = custom->value;
+        values[node] = {custom->value};
         found = true;
       }
     }
-    root = ReplaceNodes(bench.graph(), root, values);
+    root = Substitute(bench.graph(), root, values);
   }
   return bench.Values(Expr(&bench.graph(), root[0]));
 }

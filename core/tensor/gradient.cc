@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/ir/loop.h"
+#include "core/ir/substitute.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/custom_gradient.h"
@@ -259,9 +260,9 @@ class Backward {
   void PassCustom(const CustomGradient& custom, Expr g) {
     std::vector<const Node*> gradients = custom.gradients;
     if (g.ok()) {
-      NodeMap map;
-      map[custom.stand_in] = g.node();
-      gradients = ReplaceNodes(graph_, gradients, map);
+      ReplacementMap map;
+      map[custom.stand_in] = {g.node()};
+      gradients = Substitute(graph_, gradients, map);
     }
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!reached_.contains(custom.inputs[i])) continue;

@@ -10,7 +10,6 @@ namespace tensord {
 namespace {
 
 constexpr int64_t kRounds = 24;
-constexpr int64_t kMostBlocks = 64;
 
 // By how much lane x + 5 y is turned: the walk of the specification, not a table.
 std::array<int, 25> Turns() {
@@ -113,10 +112,6 @@ Expr Keccak(const Expr& message, const KeccakConfig& config) {
                 config.suffix);
   }
   const int64_t length = message.shape()[message.rank() - 1], blocks = length / rate + 1;
-  if (blocks > kMostBlocks) {
-    return Fail(message, "keccak: a message of {} bytes; it may have {} blocks of {}", length,
-                kMostBlocks, rate);
-  }
   Graph& graph = message.graph();
   std::vector<PadAmount> amounts(message.rank());
   amounts.back() = {0, blocks * rate - length};
@@ -135,13 +130,17 @@ Expr Keccak(const Expr& message, const KeccakConfig& config) {
   Expr state = Zeros(graph, dims, DType::kUint64);
   std::vector<PadAmount> capacity(dims.size());
   capacity.back() = {0, 25 - rate / 8};
-  for (int64_t block = 0; block < blocks; ++block) {
-    const Expr absorbed = BitwiseXor(state, Pad(Select(words, -2, block), capacity));
-    state = Steps(kRounds, {absorbed}, [](const Expr& k, absl::Span<const Expr> states) {
-      return std::vector<Expr>{Round(k, states[0])};
-    })[0];
-    if (!state.ok()) return state;
-  }
+  // A block after the other, each in all its rounds.
+  const auto absorb = [&](const Expr&, absl::Span<const Expr> states,
+                          absl::Span<const Expr> block) {
+    const Expr absorbed = BitwiseXor(states[0], Pad(block[0], capacity));
+    const auto round = [](const Expr& k, absl::Span<const Expr> now) {
+      return std::vector<Expr>{Round(k, now[0])};
+    };
+    return ScanStep{.next = Steps(kRounds, {absorbed}, round), .out = {}};
+  };
+  state = ScanLoop(blocks, {state}, {MoveAxis(words, -2, 0)}, absorb).states[0];
+  if (!state.ok()) return state;
   const Expr out = Cast(ShiftRight(Unsqueeze(state, -1), shift), DType::kUint8);
   return Shrink(Flatten(out, -2, -1), -1, 0, (200 - rate) / 2);
 }

@@ -9,6 +9,7 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scatter.h"
 #include "core/tensor/view.h"
 
 namespace tensord {
@@ -19,104 +20,54 @@ struct Picked {
   Expr index;
 };
 
-// Picked axes as rows in front of the others, and which rows are meant.
-struct Rows {
-  Dims order;          // brings the picked axes to the front
-  Dims apart;          // the shape after that
-  Expr data;           // [rows, the other axes..]
-  Expr position;       // of a row, or outside
-  int64_t before = 0;  // where the axes of `position` stand in the result
+// What is picked, as GatherAt and ScatterAt take it.
+struct Places {
+  explicit Places(const std::vector<Picked>& picked) {
+    bool adjacent = true;
+    for (const Picked& p : picked) {
+      adjacent &= p.axis == picked[0].axis + static_cast<int64_t>(axes.size());
+      axes.push_back(p.axis);
+      indices.push_back(p.index);
+    }
+    before = adjacent ? picked[0].axis : 0;
+  }
+  // The number of axes that the indices have together, of what GatherAt makes of x.
+  int64_t Count(const Expr& x, const Expr& read) const {
+    return read.rank() - (x.rank() - static_cast<int64_t>(axes.size()));
+  }
+
+  Dims axes;
+  std::vector<Expr> indices;
+  int64_t before;  // how many axes of the result come before those of the indices
 };
-
-// `picked` is in the order of the axes.
-Rows RowsOf(const Expr& x, const std::vector<Picked>& picked) {
-  Dims order, apart;
-  std::vector<bool> taken(x.rank());
-  int64_t elements = 1;
-  DType dtype = DType::kInt32;
-  bool adjacent = true;
-  for (const Picked& p : picked) {
-    if (auto error = NeedsNumber("index", x, p.axis)) return {.data = *error, .position = *error};
-    adjacent &= p.axis == picked[0].axis + static_cast<int64_t>(order.size());
-    taken[p.axis] = true;
-    order.push_back(p.axis);
-    elements *= x.shape()[p.axis];
-    dtype = Promote(dtype, PositionDType(x.shape()[p.axis], p.index.dtype()));
-  }
-  dtype = Promote(dtype, PositionDType(elements, DType::kInt32));
-  Dims flat = {elements};
-  for (int64_t i = 0; i < x.rank(); ++i) {
-    if (taken[i]) continue;
-    order.push_back(i);
-    flat.push_back(x.shape()[i]);
-  }
-  for (int64_t axis : order) apart.push_back(x.shape()[axis]);
-
-  std::optional<Expr> position, inside;
-  for (const Picked& p : picked) {
-    const int64_t size = x.shape()[p.axis];
-    const Expr raw = Cast(p.index, dtype);
-    const Expr i = Where(Lt(raw, 0), raw + size, raw);
-    const Expr valid = LogicalAnd(Ge(i, 0), Lt(i, size));
-    position = position ? *position * size + i : i;
-    inside = inside ? LogicalAnd(*inside, valid) : valid;
-  }
-  // A single index outside is outside for Gather too; several might add up to a valid position.
-  return {.order = order,
-          .apart = apart,
-          .data = Reshape(Permute(x, order), flat),
-          .position = picked.size() == 1 ? *position : Where(*inside, *position, -1),
-          .before = adjacent ? picked[0].axis : 0};
-}
 
 // Replaces axes by what index tensors pick from them.
 Expr Pick(const Expr& x, const std::vector<Picked>& picked) {
-  const Rows rows = RowsOf(x, picked);
-  if (!rows.data.ok()) return rows.data;
-  const Expr result = Apply(Op::kGather, {rows.data, rows.position});
-  if (!result.ok() || rows.before == 0) return result;
-  // The axes of the index from the front to where the first picked axis was.
-  const int64_t count = rows.position.rank();
+  const Places places(picked);
+  const Expr read = GatherAt(x, places.axes, places.indices);
+  if (!read.ok() || places.before == 0) return read;
+  // The axes of the indices from the front to where the first picked axis was.
+  const int64_t count = places.Count(x, read);
   Dims back;
-  for (int64_t i = 0; i < rows.before; ++i) back.push_back(count + i);
+  for (int64_t i = 0; i < places.before; ++i) back.push_back(count + i);
   for (int64_t i = 0; i < count; ++i) back.push_back(i);
-  for (int64_t i = count + rows.before; i < result.rank(); ++i) back.push_back(i);
-  return Permute(result, back);
+  for (int64_t i = count + places.before; i < read.rank(); ++i) back.push_back(i);
+  return Permute(read, back);
 }
 
-// The rows of `data` [rows, rest..] replaced by those of `values` [entries, rest..] to which
-// `position` [entries] points: by the last one for each.
-Expr PutRows(const Expr& data, const Expr& position, const Expr& values) {
-  Dims entries(values.rank(), 1);
-  entries[0] = position.shape()[0];
-  return Apply(Op::kScatter, {data, Reshape(position, entries), values},
-               {static_cast<int64_t>(ScatterKind::kSet), 0});
-}
-
-// The inverse of Pick.
+// The inverse of Pick: of several values for one place the last stays.
 Expr Put(const Expr& x, const std::vector<Picked>& picked, const Expr& value) {
-  const Rows rows = RowsOf(x, picked);
-  if (!rows.data.ok()) return rows.data;
-  if (!rows.position.ok()) return rows.position;
-  const Shape index = rows.position.shape(), rest = rows.data.shape().subspan(1);
-  // The shape that Pick gives, and how to bring the axes of the index to the front.
-  Dims read(rest.begin(), rest.begin() + rows.before), order;
-  read.insert(read.end(), index.begin(), index.end());
-  read.insert(read.end(), rest.begin() + rows.before, rest.end());
-  for (size_t i = 0; i < index.size(); ++i) order.push_back(rows.before + static_cast<int64_t>(i));
-  for (int64_t i = 0; i < static_cast<int64_t>(read.size()); ++i) {
-    if (i < rows.before || i >= rows.before + rows.position.rank()) order.push_back(i);
+  const Places places(picked);
+  const Expr read = Pick(x, picked);
+  if (!read.ok()) return read;
+  const int64_t count = places.Count(x, read);
+  Dims order;
+  for (int64_t i = 0; i < count; ++i) order.push_back(places.before + i);
+  for (int64_t i = 0; i < read.rank(); ++i) {
+    if (i < places.before || i >= places.before + count) order.push_back(i);
   }
-  const int64_t entries = NumElements(index);
-  Dims flat = {entries};
-  flat.insert(flat.end(), rest.begin(), rest.end());
-  const Expr wide = BroadcastTo(value, read);
-  if (!wide.ok()) return wide;
-  const Expr put =
-      PutRows(rows.data, Reshape(rows.position, {entries}), Reshape(Permute(wide, order), flat));
-  Dims back(rows.order.size());
-  for (size_t i = 0; i < back.size(); ++i) back[rows.order[i]] = static_cast<int64_t>(i);
-  return Permute(Reshape(put, rows.apart), back);
+  const Expr wide = Permute(BroadcastTo(value, read.shape()), order);
+  return ScatterAt(x, places.axes, places.indices, wide, ScatterKind::kSet);
 }
 
 // Tensors among indices, at the axes of what all other items read.
@@ -362,6 +313,7 @@ Expr PositionAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const 
       return Fail(x, "index: axis {} is indexed twice", axes[i]);
     }
     seen.push_back(axes[i]);
+    if (auto error = NeedsNumber("index", x, axes[i])) return *error;
     if (!IsInt(index.dtype())) {
       return Fail(x, "index: a tensor of {} as an index; it must hold integers",
                   Name(index.dtype()));

@@ -1,25 +1,23 @@
 #include "core/tensor/iterate.h"
 
+#include "core/tensor/transcendental.h"
+
 namespace tensord {
 
-std::vector<Expr> Steps(int64_t count, std::vector<Expr> state, const StepBody& body) {
+std::vector<Expr> Steps(int64_t count, std::vector<Expr> state, const CountedBody& body) {
   for (Expr& x : state) {
-    if (!x.ok()) return state = std::vector<Expr>(state.size(), x);
-    x = Contiguous(Detach(x));
+    if (!x.ok()) return std::vector<Expr>(state.size(), x);
+    x = Detach(x);
   }
-  Expr k = Contiguous(Constant(state[0].graph(), 0, DType::kInt32));
-  for (int64_t i = 0; i < count; ++i) {
-    state = body(k, state);
-    for (Expr& x : state) x = Contiguous(x);
-    k = Contiguous(k + 1);
-  }
-  return state;
+  if (count <= 0) return state;  // an empty matrix, of which a body may ask too much
+  std::vector<Expr> results = ForLoop(count, state, body);
+  for (Expr& x : results) x = Detach(x);
+  return results;
 }
 
 Expr WithDerivativeOf(const Expr& value, const Expr& proxy) {
   if (!value.ok() || !proxy.ok()) return value.ok() ? proxy : value;
-  const Expr change = proxy - Detach(proxy);
-  return Detach(value) + Where(IsFinite(change), change, 0);
+  return WithSlope(value, proxy, Where(IsFinite(proxy), FullLike(proxy, 1), 0));
 }
 
 Expr EyeLike(const Expr& like, int64_t n, int64_t m) {
@@ -39,12 +37,6 @@ std::optional<Expr> CheckSquare(std::string_view name, const Expr& a) {
   if (auto error = CheckMatrix(name, a)) return error;
   if (Rows(a) == Columns(a)) return std::nullopt;
   return Fail(a, "{}: {} is no square matrix", name, ShapeText(a.shape()));
-}
-
-std::optional<Expr> CheckSteps(std::string_view name, const Expr& a, int64_t size, int64_t limit) {
-  if (size <= limit) return std::nullopt;
-  return Fail(a, "{}: matrices of {} are too large for this method, which goes up to {}", name,
-              ShapeText(a.shape()), limit);
 }
 
 Expr LowerInverse(const Expr& l) {

@@ -3,7 +3,6 @@
 // Internal to core/tensor.
 #pragma once
 
-#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -11,15 +10,15 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/expr.h"
+#include "core/tensor/loop.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/reduce.h"
 
 namespace tensord {
 
-// state = body(k, state) for k = 0, 1, .. count - 1. The state is in memory between steps, k with
-// it, so that all steps are one computation and are compiled once.
-using StepBody = std::function<std::vector<Expr>(const Expr& k, absl::Span<const Expr> state)>;
-std::vector<Expr> Steps(int64_t count, std::vector<Expr> state, const StepBody& body);
+// A ForLoop whose states have no derivatives: those of the results are written down, see below. No
+// iterations if `count` is negative.
+std::vector<Expr> Steps(int64_t count, std::vector<Expr> state, const CountedBody& body);
 
 // `value`, whose derivatives are those of `proxy`.
 Expr WithDerivativeOf(const Expr& value, const Expr& proxy);
@@ -45,8 +44,6 @@ inline Expr Transposed(const Expr& a) { return Transpose(a, -1, -2); }
 // The error if `a` is no batch of matrices, or of square ones.
 std::optional<Expr> CheckMatrix(std::string_view name, const Expr& a);
 std::optional<Expr> CheckSquare(std::string_view name, const Expr& a);
-// The error if an algorithm of that many steps would make too large a program.
-std::optional<Expr> CheckSteps(std::string_view name, const Expr& a, int64_t size, int64_t limit);
 
 // The inverse of a lower triangular matrix, without derivative; what is above the diagonal is not
 // read.

@@ -105,7 +105,9 @@ Expr WithPosition(const Expr& high_half) {
   return BitwiseOr(high_half, IndexAlong(high_half, 1, DType::kInt64));
 }
 
-Expr OrderOf(const Expr& rows, bool descending) {
+Expr OrderOf(const Expr& given, bool descending) {
+  if (!given.ok()) return given;
+  const Expr rows = Cast(given, Strong(given.dtype()));  // a weak type has no bits to be sorted by
   if (rows.shape()[1] < 2) return Cast(FullLike(Cast(rows, DType::kInt32), 0), DType::kInt32);
   const SortKey key = SortKeyOf(rows, descending);
   if (key.low) {
@@ -119,6 +121,8 @@ Expr OrderOf(const Expr& rows, bool descending) {
 
 // How many elements of each row of `sorted` [rows, n] are less (not greater) than each of `values`.
 Expr CountBelow(const Expr& sorted, const Expr& values, bool right) {
+  if (!sorted.ok()) return sorted;
+  if (!values.ok()) return values;
   const int64_t size = sorted.shape()[1];
   Expr count = FullLike(Cast(values, DType::kInt32), 0);
   if (size == 0) return count;

@@ -10,30 +10,12 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/index.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/spatial.h"
 
 namespace tensord {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-int64_t At(absl::Span<const int64_t> values, int64_t axis, int64_t absent) {
-  return values.empty() ? absent : values[values.size() == 1 ? 0 : axis];
-}
-PadAmount At(absl::Span<const PadAmount> values, int64_t axis) {
-  return values.empty() ? PadAmount{} : values[values.size() == 1 ? 0 : axis];
-}
-
-// Whether each list has nothing, one number, or one per spatial axis.
-std::optional<Expr> CheckCounts(std::string_view name, const Expr& x, int64_t spatial,
-                                std::initializer_list<size_t> counts) {
-  for (size_t count : counts) {
-    if (count > 1 && count != static_cast<size_t>(spatial)) {
-      return Fail(x, "{}: {} numbers for {} spatial axes; give one, or one per axis", name, count,
-                  spatial);
-    }
-  }
-  return std::nullopt;
-}
 
 // Where windows of a pool lie along one axis.
 struct PoolAxis {

@@ -9,8 +9,7 @@ namespace {
 // The bits of a float as an integer of the same size that is ordered as the float is: negative
 // numbers have their bits, but the sign, turned around.
 Expr OrderedBits(const Expr& x, DType bits_dtype, int64_t nan) {
-  // A weak type has the bits of what it is in memory.
-  const Expr bits = Bitcast(Cast(Where(Eq(x, 0), 0, x), Strong(x.dtype())), bits_dtype);
+  const Expr bits = Bitcast(Where(Eq(x, 0), 0, x), bits_dtype);
   const Expr ordered = Where(Lt(bits, 0), BitwiseXor(bits, IntMax(bits_dtype)), bits);
   return Where(IsNan(x), nan, ordered);
 }

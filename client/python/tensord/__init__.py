@@ -94,7 +94,6 @@ from tensord.functional import *  # noqa: F403
 from tensord.interop import from_dlpack
 from tensord.jit import jit
 from tensord.loops import fori_loop, scan, while_loop
-from tensord.movement import *  # noqa: F403
 from tensord.numerics import fast_math
 from tensord.random import (
     bernoulli,
