@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/ir/program.h"
+#include "core/ir/substitute.h"
 #include "core/schedule/schedule.h"
 #include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
@@ -17,14 +18,14 @@ namespace {
 // As a session does it: what is sent of a value with a derivative of its own is the value.
 std::vector<const Node*> Plain(Graph& graph, std::vector<const Node*> roots) {
   while (true) {
-    NodeMap values;
+    ReplacementMap values;
     for (const Node* node : TopologicalOrder(roots)) {
       if (const auto custom = CustomGradient::Of(node); custom && values.empty()) {
-        values[node] = custom->value;
+        values[node] = {custom->value};
       }
     }
     if (values.empty()) return roots;
-    roots = ReplaceNodes(graph, roots, values);
+    roots = Substitute(graph, roots, values);
   }
 }
 
