@@ -300,7 +300,7 @@ Scalar ScanIdentity(ScanKind kind, DType dtype) {
   return ReduceIdentity(logs ? ReduceKind::kMax : static_cast<ReduceKind>(kind), dtype);
 }
 
-Scalar ScanStep(ScanKind kind, const Scalar& total, const Scalar& value) {
+Scalar EvalScan(ScanKind kind, const Scalar& total, const Scalar& value) {
   const auto make = [&](Op op, std::initializer_list<Scalar> src) {
     const DType dtype = op == Op::kCmpEq ? DType::kBool : value.dtype;
     return *EvalOp(op, dtype, {src.begin(), src.size()});

@@ -51,7 +51,7 @@ Scalar ReduceIdentity(ReduceKind kind, DType dtype);
 
 // A running reduction: what it starts from, and what it is after one more value.
 Scalar ScanIdentity(ScanKind kind, DType dtype);
-Scalar ScanStep(ScanKind kind, const Scalar& total, const Scalar& value);
+Scalar EvalScan(ScanKind kind, const Scalar& total, const Scalar& value);
 
 // log(exp(a) + exp(b)) in primitive ops, the one definition for scalars and for nodes:
 // make(op, {operands...}) and number(1.0) give a T.

@@ -192,7 +192,8 @@ absl::Status CheckLoop(const NodeSpec& spec) {
     }
     if (carry->dtype != next->dtype || ShapeOf(carry) != ShapeOf(next)) {
       return InvalidArgument("Loop: state {} is {}{} and would become {}{}", number,
-                             Name(carry->dtype), ShapeText(carry), Name(next->dtype), ShapeText(next));
+                             Name(carry->dtype), ShapeText(carry), Name(next->dtype),
+                             ShapeText(next));
     }
   }
   return absl::OkStatus();
@@ -212,6 +213,32 @@ absl::Status InferLoopResult(const NodeSpec& spec, Sizes& shape) {
   }
   shape = ShapeOf(carry);
   return absl::OkStatus();
+}
+
+absl::Status InferExchange(const NodeSpec& spec, Sizes& shape) {
+  const Node* x = spec.src[0];
+  const int64_t kind = spec.ints[0], devices = spec.ints[1], shift = spec.ints[2];
+  if (kind < 0 || kind > static_cast<int64_t>(ExchangeKind::kShift)) {
+    return InvalidArgument("Exchange: unknown kind {}", kind);
+  }
+  if (devices < 2 || devices > kMaxDevices) {
+    return InvalidArgument("Exchange: {} devices, needs 2 to {}", devices, kMaxDevices);
+  }
+  const bool shifts = kind == static_cast<int64_t>(ExchangeKind::kShift);
+  if (shifts ? shift < 1 || shift >= devices : shift != 0) {
+    return InvalidArgument("Exchange: shift {} among {} devices", shift, devices);
+  }
+  if (x->has_dims()) {
+    return InvalidArgument("Exchange: sizes need to be numbers, not {}", ShapeText(x));
+  }
+  shape = ShapeOf(x);
+  if (kind == static_cast<int64_t>(ExchangeKind::kGather)) shape.insert(shape.begin(), {devices});
+  if (kind == static_cast<int64_t>(ExchangeKind::kSwap) &&
+      (x->shape.empty() || x->shape[0] != devices)) {
+    return InvalidArgument("Exchange: a row for each of {} devices is swapped, not {}", devices,
+                           ShapeText(x));
+  }
+  return CheckSizes(spec.op, shape);
 }
 
 absl::Status CheckScatter(const NodeSpec& spec) {
@@ -283,6 +310,8 @@ absl::Status InferShape(Graph& graph, const NodeSpec& spec, Sizes& shape) {
       shape.insert(shape.end(), rows.begin() + 1, rows.end());
       return CheckSizes(spec.op, shape);
     }
+    case Op::kExchange:
+      return InferExchange(spec, shape);
     case Op::kLoop:
       return CheckLoop(spec);
     case Op::kLoopResult:
@@ -429,11 +458,13 @@ absl::Status CheckAttribute(const NodeSpec& spec) {
     case AttrKind::kSlot:     least = most = 1; break;
     case AttrKind::kCarry:
     case AttrKind::kLoop:     least = most = 2; break;
+    case AttrKind::kExchange: least = most = 3; break;
     case AttrKind::kReduce:   least = 1; break;
     case AttrKind::kParam:    least = 1; break;
     case AttrKind::kShape:
     case AttrKind::kAxes:
-    case AttrKind::kPairs:    break;
+    case AttrKind::kPairs:
+    case AttrKind::kPlace:    break;
       // clang-format on
   }
   if (spec.ints.size() < least || spec.ints.size() > most) {

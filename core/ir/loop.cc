@@ -31,8 +31,7 @@ uint64_t LevelsOf(const Node* node, const OpenLevels& known) {
 
 }  // namespace
 
-std::vector<const Node*> Captured(const Node* loop,
-                                  const absl::flat_hash_set<const Node*>& whole) {
+std::vector<const Node*> Captured(const Node* loop, const absl::flat_hash_set<const Node*>& whole) {
   std::vector<const Node*> roots = {Condition(loop)};
   for (size_t k = 0; k < NumStates(loop); ++k) roots.push_back(NextOf(loop, k));
   OpenLevels open;
@@ -59,6 +58,19 @@ std::vector<const Node*> Captured(const Node* loop,
     for (size_t i = node->src.size(); i-- > 0;) stack.push_back(node->src[i]);
   }
   return values;
+}
+
+absl::flat_hash_set<const Node*> Inside(absl::Span<const Node* const> order) {
+  OpenLevels levels;
+  absl::flat_hash_set<const Node*> inside;
+  for (const Node* node : order) {
+    if ((node->below_ops & OpBit(Op::kCarry)) == 0) {
+      levels[node] = 0;
+    } else if ((levels[node] = LevelsOf(node, levels)) != 0) {
+      inside.insert(node);
+    }
+  }
+  return inside;
 }
 
 int64_t TripCount(const Node* loop) {

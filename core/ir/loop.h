@@ -22,6 +22,9 @@ inline const Node* InitOf(const Node* loop, size_t state) { return CarryOf(loop,
 std::vector<const Node*> Captured(const Node* loop,
                                   const absl::flat_hash_set<const Node*>& whole = {});
 
+// Those of some nodes, sources before users, that depend on the state of a loop which they are in.
+absl::flat_hash_set<const Node*> Inside(absl::Span<const Node* const> order);
+
 // How often the body runs, if that is known before: for loops whose first state counts from 0 up to
 // a constant that is their condition's. -1 for others.
 int64_t TripCount(const Node* loop);

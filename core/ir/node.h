@@ -70,6 +70,9 @@ struct Node {
   bool running_exclusive() const { return ints[1] != 0; }
   ScatterKind scatter_kind() const { return static_cast<ScatterKind>(ints[0]); }  // and Modify
   int64_t scatter_axis() const { return ints[1]; }
+  ExchangeKind exchange_kind() const { return static_cast<ExchangeKind>(ints[0]); }
+  int64_t exchange_devices() const { return ints[1]; }
+  int64_t exchange_shift() const { return ints[2]; }
   int64_t range_id() const { return ints[0]; }
   int64_t range_size() const { return ints[1]; }
   RangeKind range_kind() const { return static_cast<RangeKind>(ints[2]); }

@@ -30,6 +30,7 @@ constexpr OpSet Between(Op first, Op last) {
 constexpr std::string_view kReduceNames[] = {"add", "mul", "max", "min"};
 constexpr std::string_view kScanNames[] = {"add", "mul", "max", "min", "logadd"};
 constexpr std::string_view kScatterNames[] = {"add", "mul", "max", "min", "set"};
+constexpr std::string_view kExchangeNames[] = {"gather", "swap", "shift"};
 constexpr std::string_view kRangeNames[] = {"loop", "reduce", "grid", "unroll", "vector"};
 
 }  // namespace
@@ -47,6 +48,7 @@ std::string_view Name(ReduceKind kind) { return kReduceNames[static_cast<int>(ki
 std::string_view Name(ScanKind kind) { return kScanNames[static_cast<int>(kind)]; }
 std::string_view Name(ScatterKind kind) { return kScatterNames[static_cast<int>(kind)]; }
 std::string_view Name(RangeKind kind) { return kRangeNames[static_cast<int>(kind)]; }
+std::string_view Name(ExchangeKind kind) { return kExchangeNames[static_cast<int>(kind)]; }
 
 OpSet UnaryOps() { return Between(Op::kCast, Op::kTrunc); }
 OpSet BinaryOps() { return Between(Op::kAdd, Op::kCmpNe); }

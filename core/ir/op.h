@@ -46,6 +46,8 @@ enum class AttrKind : uint8_t {
   kSlot,      // ints = one number
   kCarry,     // ints = level, number
   kLoop,      // ints = level, most iterations
+  kExchange,  // ints = ExchangeKind, number of devices, shift
+  kPlace,     // ints = two placements
 };
 
 enum class DTypeRule : uint8_t {
@@ -64,6 +66,11 @@ enum class ScanKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3, kLogAdd 
 // How a scattered value meets what is there; the first four are those of a reduction. kSet: the
 // last one stays.
 enum class ScatterKind : uint8_t { kAdd = 0, kMul = 1, kMax = 2, kMin = 3, kSet = 4 };
+// How many devices a program may run on.
+inline constexpr int64_t kMaxDevices = 64;
+// What device d of n gets. kGather: y[p] = x of device p. kSwap: y[p] = x[d] of device p, where x
+// has n rows. kShift: y = x of device (d - shift) mod n.
+enum class ExchangeKind : uint8_t { kGather = 0, kSwap = 1, kShift = 2 };
 enum class RangeKind : uint8_t {
   kLoop = 0,    // counts an axis of an output
   kReduce = 1,  // counts a reduced axis
@@ -89,6 +96,7 @@ std::string_view Name(ReduceKind kind);
 std::string_view Name(ScanKind kind);
 std::string_view Name(ScatterKind kind);
 std::string_view Name(RangeKind kind);
+std::string_view Name(ExchangeKind kind);
 
 // Sets of ops by what they do.
 OpSet UnaryOps();        // Cast, Bitcast, Neg ... Trunc

@@ -49,6 +49,7 @@ std::string StructuralKey(const Program& program) {
   writer.Nodes(values);
   for (const Program::Output& output : program.outputs) writer.Int(output.overwrites);
   writer.Int(program.fast_math);
+  writer.Int(program.devices);
   return writer.key;
 }
 
@@ -56,6 +57,7 @@ uint64_t StructuralHash(const Program& program) {
   std::vector<uint64_t> words;
   for (const Node* input : program.inputs) words.push_back(input->hash);
   words.push_back(program.outputs.size() << 1 | (program.fast_math ? 1 : 0));
+  words.push_back(static_cast<uint64_t>(program.devices));
   for (const Program::Output& output : program.outputs) {
     words.push_back(output.value->hash);
     words.push_back(static_cast<uint64_t>(output.overwrites));

@@ -9,11 +9,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/graph.h"
 
 namespace tensord {
+
+// The variable whose value is the number of the device, 0 to devices - 1, that runs a program. Its
+// name is none that a user can give.
+inline constexpr std::string_view kDeviceIndex = "#device";
 
 struct Program {
   static constexpr int64_t kFresh = -1;
@@ -28,6 +33,9 @@ struct Program {
   std::vector<const Node*> inputs;     // Param nodes, inputs[i]->slot() == i; unused ones included
   std::vector<const Node*> variables;  // Variable nodes, by name
   std::vector<Output> outputs;
+  // On how many devices it runs, the same on each, with inputs and outputs of their own. More than
+  // one: the variable kDeviceIndex says which device it is, and Exchange brings values over.
+  int64_t devices = 1;
   // Floats may be simplified as if they were real numbers (numerics.md): x * 0 is 0, x / x is 1,
   // sums and products with constants are reordered.
   bool fast_math = false;

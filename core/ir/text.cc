@@ -98,6 +98,10 @@ std::string AttributeText(const Node& node) {
       return fmt::format(" level={} number={}", ints[0], ints[1]);
     case AttrKind::kLoop:
       return fmt::format(" level={} most={}", ints[0], ints[1]);
+    case AttrKind::kExchange:
+      return fmt::format(" {} devices={} shift={}", Name(node.exchange_kind()), ints[1], ints[2]);
+    case AttrKind::kPlace:
+      return ListText("places", ints);
   }
   return "";
 }
@@ -396,6 +400,12 @@ class Parser {
       case AttrKind::kLoop:
         TD_RETURN_IF_ERROR(ParseField(cursor, "level", ints));
         return ParseField(cursor, "most", ints);
+      case AttrKind::kExchange:
+        TD_RETURN_IF_ERROR(ParseKind<ExchangeKind>(cursor, 3, "kind of exchange", ints));
+        TD_RETURN_IF_ERROR(ParseField(cursor, "devices", ints));
+        return ParseField(cursor, "shift", ints);
+      case AttrKind::kPlace:
+        return ParseList(cursor, "places", ints);
     }
     return absl::OkStatus();
   }

@@ -8,8 +8,8 @@
 //
 // After the op stand the dtype (with lanes, "float32x16"; nothing for ops without a value), the
 // shape unless it is [], the sources, and the attribute as its kind wants (see ops.inc). For
-// Reshape, Expand, Param and Iota the shape is the attribute. A size that varies (dims.h) is written
-// as an expression, or '?' in a pair; its node is a further source. '#' starts a comment.
+// Reshape, Expand, Param and Iota the shape is the attribute. A size that varies (dims.h) is
+// written as an expression, or '?' in a pair; its node is a further source. '#' starts a comment.
 #pragma once
 
 #include <absl/status/statusor.h>

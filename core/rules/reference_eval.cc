@@ -205,7 +205,7 @@ class Evaluator {
         index[node.scan_axis()] = node.scan_reverse() ? size - 1 - step : step;
         const int64_t at = Offset(index, node.shape);
         const Scalar before = total;
-        total = ScanStep(node.scan_kind(), total, from[at]);
+        total = EvalScan(node.scan_kind(), total, from[at]);
         values[at] = node.scan_exclusive() ? before : total;
       }
     }

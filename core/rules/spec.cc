@@ -230,6 +230,9 @@ absl::Status CheckLoopsClose(absl::Span<const Node* const> roots,
       mine.level = std::max(mine.level, node->ints[0]);
     } else {
       for (const Node* src : node->src) include(src, mine);
+      if (node->op == Op::kExchange && !mine.open.empty()) {
+        return Broken(kTensorSpec, "exchange-outside", *node, "to stand outside of loops");
+      }
     }
     seen[node] = std::move(mine);
   }

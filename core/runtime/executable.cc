@@ -1,18 +1,31 @@
 #include "core/runtime/executable.h"
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "core/base/status.h"
 
 namespace tensord {
-namespace {
 
 // What one run needs until it is done.
-struct RunState {
+struct CompiledExecutable::RunState {
+  struct OfDevice {
+    std::vector<KernelArgs> args;  // by step
+    std::shared_ptr<DeviceMemory> scratch;
+    RunTimes times;
+    // Counts the points at which the devices meet, as this one comes to them.
+    Signal meets;
+    uint64_t met = 0;  // while commands are recorded: the points so far
+  };
+  explicit RunState(size_t count) : devices(count) {}
+
   std::shared_ptr<const Executable> executable;
-  std::vector<KernelArgs> args;  // by step
-  std::shared_ptr<DeviceMemory> scratch;
-  std::vector<BufferRef> buffers;
-  RunTimes times;
+  std::vector<OfDevice> devices;
+  std::vector<BufferRef> inputs, outputs;  // by device, then by number
 };
+
+namespace {
 
 std::string Text(absl::Span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -25,34 +38,38 @@ std::vector<std::string> CompiledExecutable::kernel_names() const { return step_
 absl::Status CompiledExecutable::Check(
     absl::Span<const BufferRef> inputs,
     const absl::flat_hash_map<std::string, int64_t>& variables) const {
-  if (inputs.size() != inputs_.size()) {
+  const size_t count = inputs_.size();
+  if (inputs.size() != count * devices_.size()) {
     return InvalidArgument("program '{}': {} inputs given, takes {}", name_, inputs.size(),
-                           inputs_.size());
+                           count * devices_.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Buffer& buffer = *inputs[i];
-    if (buffer.dtype != inputs_[i].dtype || buffer.shape != inputs_[i].shape) {
+    const TensorType& type = inputs_[i % count];
+    const Device* device = devices_[i / count];
+    if (buffer.dtype != type.dtype || buffer.shape != type.shape) {
       return InvalidArgument("program '{}': input {} is {} {}, takes {} {}", name_, i,
-                             Name(buffer.dtype), Text(buffer.shape), Name(inputs_[i].dtype),
-                             Text(inputs_[i].shape));
+                             Name(buffer.dtype), Text(buffer.shape), Name(type.dtype),
+                             Text(type.shape));
     }
-    if (&buffer.memory->device() != device_) {
+    if (&buffer.memory->device() != device) {
       return InvalidArgument("program '{}': input {} is on {}, the program on {}; copy it first",
-                             name_, i, buffer.memory->device().name(), device_->name());
+                             name_, i, buffer.memory->device().name(), device->name());
     }
   }
   for (int output : schedule_.outputs) {
     if (schedule_.buffers[output].kind != Schedule::Kind::kInput) continue;
-    const BufferRef& overwritten = inputs[output];
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (static_cast<int>(i) != output && overwritten->memory->size() > 0 &&
-          inputs[i]->memory == overwritten->memory) {
-        return InvalidArgument("program '{}': input {} is overwritten and is input {} as well",
-                               name_, output, i);
+    for (size_t at = output; at < inputs.size(); at += count) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (i != at && inputs[at]->memory->size() > 0 && inputs[i]->memory == inputs[at]->memory) {
+          return InvalidArgument("program '{}': input {} is overwritten and is input {} as well",
+                                 name_, at, i);
+        }
       }
     }
   }
   for (const Variable& variable : variables_) {
+    if (variable.name == kDeviceIndex) continue;
     auto found = variables.find(variable.name);
     if (found == variables.end()) {
       return InvalidArgument("program '{}': variable '{}' has no value", name_, variable.name);
@@ -66,18 +83,54 @@ absl::Status CompiledExecutable::Check(
 }
 
 absl::StatusOr<std::shared_ptr<DeviceMemory>> CompiledExecutable::Scratch(
-    DeviceState& shared) const {
+    size_t device, DeviceState& shared) const {
   absl::MutexLock lock(&shared.mu);
   std::shared_ptr<DeviceMemory> scratch = shared.scratch.lock();
   if (scratch != nullptr && scratch->size() >= schedule_.scratch_bytes) return scratch;
-  TD_ASSIGN_OR_RETURN(scratch, device_->allocator().Allocate(schedule_.scratch_bytes));
+  TD_ASSIGN_OR_RETURN(scratch, devices_[device]->allocator().Allocate(schedule_.scratch_bytes));
   shared.scratch = scratch;
   return scratch;
 }
 
-template <typename Address>
-void CompiledExecutable::Record(size_t begin, size_t end, absl::Span<const KernelArgs> args,
-                                Address address, CommandList& list) const {
+absl::Status CompiledExecutable::Allocate(absl::Span<DeviceState* const> shared,
+                                          RunState& run) const {
+  for (size_t d = 0; d < devices_.size(); ++d) {
+    if (schedule_.scratch_bytes > 0) {
+      TD_ASSIGN_OR_RETURN(run.devices[d].scratch, Scratch(d, *shared[d]), "program '{}': scratch",
+                          name_);
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const int at = schedule_.outputs[i];
+      auto buffer = std::make_shared<Buffer>(Buffer{outputs_[i].dtype, outputs_[i].shape, nullptr});
+      if (schedule_.buffers[at].kind == Schedule::Kind::kInput) {
+        buffer->memory = run.inputs[d * inputs_.size() + at]->memory;
+      } else {
+        TD_ASSIGN_OR_RETURN(buffer->memory,
+                            devices_[d]->allocator().Allocate(schedule_.buffers[at].bytes()),
+                            "program '{}': output {}", name_, i);
+      }
+      run.outputs.push_back(std::move(buffer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void* CompiledExecutable::AddressOf(const RunState& run, size_t device, int index) const {
+  const Schedule::Buffer& buffer = schedule_.buffers[index];
+  switch (buffer.kind) {
+    case Schedule::Kind::kInput:
+      return run.inputs[device * inputs_.size() + buffer.index]->memory->address();
+    case Schedule::Kind::kOutput:
+      return run.outputs[device * outputs_.size() + buffer.index]->memory->address();
+    case Schedule::Kind::kTemporary:
+      return static_cast<std::byte*>(run.devices[device].scratch->address()) + buffer.offset;
+  }
+  return nullptr;
+}
+
+void CompiledExecutable::Record(size_t begin, size_t end, RunState& run, size_t device,
+                                CommandList& list) const {
+  const auto address = [&](int buffer) { return AddressOf(run, device, buffer); };
   for (size_t i = begin; i < end; ++i) {
     const Schedule::Step& step = schedule_.steps[i];
     if (step.kernel == Schedule::Step::kCopy) {
@@ -85,81 +138,128 @@ void CompiledExecutable::Record(size_t begin, size_t end, absl::Span<const Kerne
                 schedule_.buffers[step.buffers[0]].bytes());
     } else if (step.kernel == Schedule::Step::kLoop) {
       auto body = std::make_shared<CommandList>();
-      Record(i + 1, i + 1 + step.body, args, address, *body);
+      Record(i + 1, i + 1 + step.body, run, device, *body);
       list.Loop(address(step.buffers[0]), static_cast<uint64_t>(step.most), std::move(body));
       i += step.body;
+    } else if (step.kernel == Schedule::Step::kExchange) {
+      i = RecordExchanges(i, run, device, list) - 1;
     } else {
       const LaunchKernel& kernel = kernels_[step.kernel];
-      list.Exec(kernel.loaded.get(), &args[i], kernel.grid);
+      list.Exec(kernel.loaded[device].get(), &run.devices[device].args[i], kernel.grid);
     }
   }
 }
 
+size_t CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t device,
+                                           CommandList& list) const {
+  const size_t count = devices_.size();
+  const auto meet = [&] {
+    const uint64_t point = ++run.devices[device].met;
+    list.Signal(&run.devices[device].meets, point);
+    for (size_t other = 0; other < count; ++other) {
+      if (other != device) list.Wait(&run.devices[other].meets, point);
+    }
+  };
+  meet();  // what is read has been computed
+  size_t i = begin;
+  for (; i < schedule_.steps.size() && schedule_.steps[i].kernel == Schedule::Step::kExchange;
+       ++i) {
+    const Schedule::Step& step = schedule_.steps[i];
+    const uint64_t bytes = schedule_.buffers[step.buffers[0]].bytes();
+    if (bytes == 0) continue;
+    auto* to = static_cast<std::byte*>(AddressOf(run, device, step.buffers[0]));
+    const auto from = [&](size_t other) {
+      return static_cast<const std::byte*>(AddressOf(run, other, step.buffers[1]));
+    };
+    const uint64_t part = bytes / count;
+    switch (step.exchange) {
+      case ExchangeKind::kGather:
+      case ExchangeKind::kSwap:
+        // Each begins with its neighbour, so that not all read from one device at once.
+        for (size_t k = 1; k <= count; ++k) {
+          const size_t other = (device + k) % count;
+          const size_t row = step.exchange == ExchangeKind::kSwap ? device : 0;
+          list.Copy(to + other * part, from(other) + row * part, part);
+        }
+        break;
+      case ExchangeKind::kShift:
+        list.Copy(to, from((device + count - static_cast<size_t>(step.shift)) % count), bytes);
+        break;
+    }
+  }
+  meet();  // and is overwritten by nobody before all have read it
+  return i;
+}
+
 absl::StatusOr<Run> CompiledExecutable::Launch(
-    std::shared_ptr<const Executable> self, DeviceState& shared, absl::Span<const BufferRef> inputs,
+    std::shared_ptr<const Executable> self, absl::Span<DeviceState* const> shared,
+    absl::Span<const BufferRef> inputs,
     const absl::flat_hash_map<std::string, int64_t>& variables) const {
   TD_RETURN_IF_ERROR(Check(inputs, variables));
-  auto state = std::make_shared<RunState>();
+  const size_t count = devices_.size();
+  auto state = std::make_shared<RunState>(count);
   state->executable = std::move(self);
-  Allocator& allocator = device_->allocator();
-  state->buffers.assign(inputs.begin(), inputs.end());
-  if (schedule_.scratch_bytes > 0) {
-    TD_ASSIGN_OR_RETURN(state->scratch, Scratch(shared), "program '{}': scratch", name_);
+  state->inputs.assign(inputs.begin(), inputs.end());
+  TD_RETURN_IF_ERROR(Allocate(shared, *state));
+
+  std::vector<CommandList> lists(count);
+  for (size_t d = 0; d < count; ++d) {
+    std::vector<KernelArgs>& all = state->devices[d].args;
+    all.resize(schedule_.steps.size());
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const Schedule::Step& step = schedule_.steps[i];
+      if (step.kernel < 0) continue;
+      KernelArgs& args = all[i];
+      args.buffers.reserve(step.buffers.size());
+      for (int buffer : step.buffers) args.buffers.push_back(AddressOf(*state, d, buffer));
+      for (const std::string& variable : kernels_[step.kernel].variables) {
+        args.variables.push_back(variable == kDeviceIndex ? static_cast<int64_t>(d)
+                                                          : variables.at(variable));
+      }
+    }
+  }
+
+  // Runs that share devices come to each of them in one order, or they would wait for each other.
+  std::vector<DeviceState*> locked(shared.begin(), shared.end());
+  std::ranges::sort(locked);
+  std::vector<std::unique_ptr<absl::MutexLock>> locks;
+  for (DeviceState* each : locked) {
+    locks.push_back(std::make_unique<absl::MutexLock>(&each->submitting));
   }
   Run run;
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const int at = schedule_.outputs[i];
-    auto buffer = std::make_shared<Buffer>(Buffer{outputs_[i].dtype, outputs_[i].shape, nullptr});
-    if (schedule_.buffers[at].kind == Schedule::Kind::kInput) {
-      buffer->memory = inputs[at]->memory;
+  for (size_t d = 0; d < count; ++d) {
+    Timeline& timeline = devices_[d]->timeline();
+    RunTimes& times = state->devices[d].times;
+    CommandList& list = lists[d];
+    list.Keep(state);
+    const uint64_t done = timeline.Reserve();
+    list.Wait(timeline.signal(), done - 1);
+    list.Timestamp(&times.begin);
+    Record(0, schedule_.steps.size(), *state, d, list);
+    list.Timestamp(&times.end);
+    list.Signal(timeline.signal(), done);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      state->outputs[d * outputs_.size() + i]->ready = done;
+    }
+    if (const absl::Status status = devices_[d]->Submit(std::move(list)); !status.ok()) {
+      if (d == 0) return Annotate(status, "program '{}'", name_);
+      // Those that have it already do not wait for the others; what they compute is lost.
+      for (size_t other = d; other < count; ++other) {
+        state->devices[other].meets.value.store(std::numeric_limits<uint64_t>::max(),
+                                                std::memory_order_release);
+      }
+      return Internal("program '{}': {} took it, and {} did not: {}", name_, devices_[0]->name(),
+                      devices_[d]->name(), Message(status));
+    }
+    if (d == 0) {
+      run.done = done;
     } else {
-      TD_ASSIGN_OR_RETURN(buffer->memory, allocator.Allocate(schedule_.buffers[at].bytes()),
-                          "program '{}': output {}", name_, i);
-    }
-    run.outputs.push_back(buffer);
-    state->buffers.push_back(std::move(buffer));
-  }
-
-  const auto address = [&](int index) -> void* {
-    const Schedule::Buffer& buffer = schedule_.buffers[index];
-    switch (buffer.kind) {
-      case Schedule::Kind::kInput:
-        return inputs[buffer.index]->memory->address();
-      case Schedule::Kind::kOutput:
-        return run.outputs[buffer.index]->memory->address();
-      case Schedule::Kind::kTemporary:
-        return static_cast<std::byte*>(state->scratch->address()) + buffer.offset;
-    }
-    return nullptr;
-  };
-
-  CommandList list;
-  list.Keep(state);
-  Timeline& timeline = device_->timeline();
-  state->args.resize(schedule_.steps.size());
-  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-    const Schedule::Step& step = schedule_.steps[i];
-    if (step.kernel < 0) continue;
-    KernelArgs& args = state->args[i];
-    args.buffers.reserve(step.buffers.size());
-    for (int buffer : step.buffers) args.buffers.push_back(address(buffer));
-    for (const std::string& variable : kernels_[step.kernel].variables) {
-      args.variables.push_back(variables.at(variable));
+      run.done_on_others.emplace_back(devices_[d], done);
     }
   }
-  {
-    absl::MutexLock lock(&shared.submitting);
-    run.done = timeline.Reserve();
-    list.Wait(timeline.signal(), run.done - 1);
-    list.Timestamp(&state->times.begin);
-    Record(0, schedule_.steps.size(), state->args, address, list);
-    list.Timestamp(&state->times.end);
-    list.Signal(timeline.signal(), run.done);
-    for (const BufferRef& output : run.outputs) output->ready = run.done;
-    TD_RETURN_IF_ERROR(device_->Submit(std::move(list)), "program '{}'", name_);
-  }
-  run.kernels = num_kernels();
-  run.times = std::shared_ptr<const RunTimes>(state, &state->times);
+  run.outputs = state->outputs;
+  run.kernels = num_kernels() * static_cast<int>(count);
+  run.times = std::shared_ptr<const RunTimes>(state, &state->devices[0].times);
   return run;
 }
 

@@ -1,4 +1,5 @@
-// A scheduled and compiled program on one device, and how it is launched.
+// A scheduled and compiled program, and how it is launched. On several devices every device runs
+// the same steps; where they exchange values they wait for each other.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
@@ -26,7 +27,7 @@ struct DeviceState {
 class CompiledExecutable : public Executable {
  public:
   struct LaunchKernel {
-    std::unique_ptr<LoadedKernel> loaded;
+    std::vector<std::unique_ptr<LoadedKernel>> loaded;  // by device
     int64_t grid;
     std::vector<std::string> variables;  // in the order of KernelArgs::variables
   };
@@ -46,24 +47,29 @@ class CompiledExecutable : public Executable {
 
   // Checks, allocates and enqueues; see Runtime::Submit. `self` is this executable, kept until the
   // run is done.
-  absl::StatusOr<Run> Launch(std::shared_ptr<const Executable> self, DeviceState& shared,
+  absl::StatusOr<Run> Launch(std::shared_ptr<const Executable> self,
+                             absl::Span<DeviceState* const> shared,
                              absl::Span<const BufferRef> inputs,
                              const absl::flat_hash_map<std::string, int64_t>& variables) const;
-  Device& device() const { return *device_; }
+  absl::Span<Device* const> devices() const { return devices_; }
 
  private:
   friend class RuntimeImpl;
 
-  absl::StatusOr<std::shared_ptr<DeviceMemory>> Scratch(DeviceState& shared) const;
-  // Adds the commands of steps [begin, end). `args` is by step.
-  template <typename Address>
-  void Record(size_t begin, size_t end, absl::Span<const KernelArgs> args, Address address,
-              CommandList& list) const;
+  struct RunState;
+
+  absl::StatusOr<std::shared_ptr<DeviceMemory>> Scratch(size_t device, DeviceState& shared) const;
+  absl::Status Allocate(absl::Span<DeviceState* const> shared, RunState& run) const;
+  void* AddressOf(const RunState& run, size_t device, int buffer) const;
+  // Adds the commands of steps [begin, end) for one of the devices.
+  void Record(size_t begin, size_t end, RunState& run, size_t device, CommandList& list) const;
+  // Of Exchanges next to each other, from step `begin`; returns where they end.
+  size_t RecordExchanges(size_t begin, RunState& run, size_t device, CommandList& list) const;
   absl::Status Check(absl::Span<const BufferRef> inputs,
                      const absl::flat_hash_map<std::string, int64_t>& variables) const;
 
   std::string name_;
-  Device* device_ = nullptr;
+  std::vector<Device*> devices_;
   Schedule schedule_;                    // its kernel graphs are dropped once compiled
   std::vector<std::string> step_names_;  // of kernels and copies, in order
   std::vector<LaunchKernel> kernels_;

@@ -1,6 +1,7 @@
 #include "core/runtime/runtime.h"
 
 #include <absl/base/thread_annotations.h>
+#include <absl/container/inlined_vector.h>
 #include <absl/synchronization/mutex.h>
 
 #include <algorithm>
@@ -52,12 +53,17 @@ class RuntimeImpl : public Runtime {
     return InvalidArgument("there is no device '{}'; there are {}", name, fmt::join(names, ", "));
   }
 
-  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program, Device& device,
+  using Runtime::Prepare;
+  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
+                                                            absl::Span<Device* const> devices,
                                                             CompileStats* stats) override {
     CompileStats unused;
     if (stats == nullptr) stats = &unused;
     *stats = {};
-    const std::string key = device.name() + '\0' + StructuralKey(program);
+    TD_RETURN_IF_ERROR(CheckDevices(program, devices));
+    std::string key;
+    for (Device* device : devices) key += device->name() + '\0';
+    key += StructuralKey(program);
     std::shared_ptr<Plan> plan;
     bool mine = false;
     {
@@ -77,7 +83,7 @@ class RuntimeImpl : public Runtime {
       plan = found->second;
     }
     if (mine) {
-      absl::StatusOr<std::shared_ptr<const Executable>> built = Build(program, device, *stats);
+      absl::StatusOr<std::shared_ptr<const Executable>> built = Build(program, devices, *stats);
       absl::MutexLock lock(&mu_);
       plan->result = built;
       plan->done = true;
@@ -95,7 +101,9 @@ class RuntimeImpl : public Runtime {
                              absl::Span<const BufferRef> inputs,
                              const absl::flat_hash_map<std::string, int64_t>& variables) override {
     const auto& compiled = static_cast<const CompiledExecutable&>(*executable);
-    return compiled.Launch(executable, *shared_.at(&compiled.device()), inputs, variables);
+    absl::InlinedVector<DeviceState*, 4> shared;
+    for (const Device* device : compiled.devices()) shared.push_back(shared_.at(device).get());
+    return compiled.Launch(executable, shared, inputs, variables);
   }
 
   CacheStats cache_stats() const override {
@@ -154,9 +162,11 @@ class RuntimeImpl : public Runtime {
     plans_.erase(found);
   }
 
-  absl::StatusOr<std::shared_ptr<const Executable>> Build(const Program& program, Device& device,
+  static absl::Status CheckDevices(const Program& program, absl::Span<Device* const> devices);
+  absl::StatusOr<std::shared_ptr<const Executable>> Build(const Program& program,
+                                                          absl::Span<Device* const> devices,
                                                           CompileStats& stats);
-  absl::Status BuildKernel(const Kernel& kernel, Device& device,
+  absl::Status BuildKernel(const Kernel& kernel, absl::Span<Device* const> devices,
                            CompiledExecutable::LaunchKernel& result, CompileStats& stats);
 
   const RuntimeOptions options_;
@@ -171,10 +181,27 @@ class RuntimeImpl : public Runtime {
   ThreadPool pool_;  // last: its threads use the rest
 };
 
-absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, Device& device,
+absl::Status RuntimeImpl::CheckDevices(const Program& program, absl::Span<Device* const> devices) {
+  if (static_cast<int64_t>(devices.size()) != program.devices) {
+    return InvalidArgument("program '{}' is for {} devices, {} are given", program.name,
+                           program.devices, devices.size());
+  }
+  for (size_t i = 1; i < devices.size(); ++i) {
+    if (std::ranges::count(devices.first(i), devices[i]) > 0) {
+      return InvalidArgument("program '{}': {} is given twice", program.name, devices[i]->name());
+    }
+    if (devices[i]->target().CacheKey() != devices[0]->target().CacheKey()) {
+      return InvalidArgument("program '{}': {} and {} are devices of two kinds", program.name,
+                             devices[0]->name(), devices[i]->name());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, absl::Span<Device* const> devices,
                                       CompiledExecutable::LaunchKernel& result,
                                       CompileStats& stats) {
-  const Target& target = device.target();
+  const Target& target = devices[0]->target();
   const KernelKey key = KeyOf(BuildId() + kernel.name + '\0' + StructuralKey(kernel), target);
   KernelCache::Outcome outcome;
   const auto compile = [&]() -> absl::StatusOr<CompiledKernel> {
@@ -188,8 +215,11 @@ absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, Device& device,
   };
   TD_ASSIGN_OR_RETURN(const KernelCache::KernelRef compiled,
                       kernels_.GetOrCompile(key, compile, &outcome), "kernel '{}'", kernel.name);
-  TD_ASSIGN_OR_RETURN(result.loaded, device.Load(compiled->binary, compiled->entry), "kernel '{}'",
-                      kernel.name);
+  for (Device* device : devices) {
+    TD_ASSIGN_OR_RETURN(result.loaded.emplace_back(),
+                        device->Load(compiled->binary, compiled->entry), "kernel '{}'",
+                        kernel.name);
+  }
   result.grid = compiled->grid;
   for (const Node* variable : kernel.variables) result.variables.emplace_back(variable->text);
   stats.kernels_compiled += outcome == KernelCache::Outcome::kCompiled;
@@ -199,13 +229,12 @@ absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, Device& device,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(const Program& program,
-                                                                     Device& device,
-                                                                     CompileStats& stats) {
+absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(
+    const Program& program, absl::Span<Device* const> devices, CompileStats& stats) {
   const absl::Time start = absl::Now();
   auto executable = std::make_shared<CompiledExecutable>();
   executable->name_ = program.name;
-  executable->device_ = &device;
+  executable->devices_.assign(devices.begin(), devices.end());
   TD_ASSIGN_OR_RETURN(executable->schedule_, MakeSchedule(program));
   Schedule& schedule = executable->schedule_;
   stats.schedule = absl::Now() - start;
@@ -219,7 +248,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(const Progr
   for (size_t i = 0; i < count; ++i) {
     tasks.push_back([&, i] {
       statuses[i] =
-          BuildKernel(*schedule.kernels[i], device, executable->kernels_[i], kernel_stats[i]);
+          BuildKernel(*schedule.kernels[i], devices, executable->kernels_[i], kernel_stats[i]);
     });
   }
   pool_.RunAll(std::move(tasks));
@@ -234,8 +263,10 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(const Progr
 
   for (const Schedule::Step& step : schedule.steps) {
     if (step.kernel == Schedule::Step::kLoop) continue;
-    executable->step_names_.push_back(
-        step.kernel == Schedule::Step::kCopy ? "copy" : schedule.kernels[step.kernel]->name);
+    executable->step_names_.push_back(step.kernel == Schedule::Step::kCopy ? "copy"
+                                      : step.kernel == Schedule::Step::kExchange
+                                          ? "exchange"
+                                          : schedule.kernels[step.kernel]->name);
   }
   schedule.kernels.clear();
   const auto type = [](const Node* node) {

@@ -62,12 +62,12 @@ struct CacheStats {
   std::string directory;
 };
 
-// A program compiled for one device. Immutable, shared by all sessions, holds no client's buffers.
+// A program compiled for its devices. Immutable, shared by all sessions, holds no client's buffers.
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual const std::string& name() const = 0;
-  virtual int num_kernels() const = 0;  // those in the body of a loop count once
+  virtual int num_kernels() const = 0;         // those in the body of a loop count once
   virtual uint64_t scratch_bytes() const = 0;  // memory for intermediates, per run
   virtual std::vector<std::string> kernel_names() const = 0;
 };
@@ -83,10 +83,13 @@ struct RunTimes {
 };
 
 struct Run {
-  std::vector<BufferRef> outputs;  // one per program output; those that overwrite are the input's
-  uint64_t done;                   // timeline value
+  // One per program output, and of the second device after those of the first; those that overwrite
+  // are the input's.
+  std::vector<BufferRef> outputs;
+  uint64_t done;  // timeline value, of the first device
+  std::vector<std::pair<Device*, uint64_t>> done_on_others;
   int kernels;
-  std::shared_ptr<const RunTimes> times;
+  std::shared_ptr<const RunTimes> times;  // of the first device
 };
 
 class Runtime {
@@ -98,14 +101,20 @@ class Runtime {
   virtual absl::Span<Device* const> devices() const = 0;
   virtual absl::StatusOr<Device*> FindDevice(std::string_view name) const = 0;  // "" is the first
 
-  // Blocks while it schedules and compiles. Errors name the node or kernel.
-  virtual absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
-                                                                    Device& device,
-                                                                    CompileStats* stats) = 0;
+  // Blocks while it schedules and compiles. Errors name the node or kernel. As many devices as the
+  // program is for, of one kind, none twice.
+  virtual absl::StatusOr<std::shared_ptr<const Executable>> Prepare(
+      const Program& program, absl::Span<Device* const> devices, CompileStats* stats) = 0;
+  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program, Device& device,
+                                                            CompileStats* stats) {
+    Device* const devices[] = {&device};
+    return Prepare(program, devices, stats);
+  }
 
   // Checks the inputs against the program (dtype, shape, device), allocates outputs and scratch,
-  // and enqueues. `variables` by name; every variable of the program needs a value in its bounds.
-  // An input that an output overwrites must not be another input as well.
+  // and enqueues. `inputs` are those of the first device, then those of the second, and so on.
+  // `variables` by name; every variable of the program but kDeviceIndex needs a value in its
+  // bounds. An input that an output overwrites must not be another input as well.
   virtual absl::StatusOr<Run> Submit(
       const std::shared_ptr<const Executable>& executable, absl::Span<const BufferRef> inputs,
       const absl::flat_hash_map<std::string, int64_t>& variables) = 0;

@@ -69,6 +69,21 @@ void PlaceTemporaries(Schedule& schedule) {
       }
     }
   }
+  // Exchanges next to each other are one.
+  const auto exchanges = [&](int i) {
+    return i < count && schedule.steps[i].kernel == Schedule::Step::kExchange;
+  };
+  for (int begin = 0; begin < count; ++begin) {
+    int end = begin;
+    while (exchanges(end + 1)) ++end;
+    if (!exchanges(begin) || end == begin) continue;
+    for (Lifetime& life : lifetimes) {
+      if (life.first > end || life.last < begin) continue;
+      life.first = std::min(life.first, begin);
+      life.last = std::max(life.last, end);
+    }
+    begin = end;
+  }
   schedule.scratch_bytes = PlanMemory(absl::MakeSpan(lifetimes), kScratchAlignment);
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     schedule.buffers[buffer_of_lifetime[i]].offset = lifetimes[i].offset;

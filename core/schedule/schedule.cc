@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/rules/simplify.h"
 #include "core/rules/spec.h"
+#include "core/schedule/exchange.h"
 #include "core/schedule/fuse.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/loops.h"
@@ -529,13 +530,14 @@ absl::Status Scheduler::OrderSteps() {
 
 }  // namespace
 
-absl::StatusOr<Schedule> MakeScheduleOfPart(const Program& program) {
+absl::StatusOr<Schedule> ScheduleInParts(const Program& program) {
+  if (HasExchanges(program)) return ScheduleExchanges(program);
+  if (HasLoops(program)) return ScheduleLoops(program);
   return Scheduler(program).Run();
 }
 
 absl::StatusOr<Schedule> MakeSchedule(const Program& program) {
-  TD_ASSIGN_OR_RETURN(Schedule schedule,
-                      HasLoops(program) ? ScheduleLoops(program) : MakeScheduleOfPart(program));
+  TD_ASSIGN_OR_RETURN(Schedule schedule, ScheduleInParts(program));
   PlaceTemporaries(schedule);
   return schedule;
 }

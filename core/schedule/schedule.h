@@ -31,12 +31,18 @@ struct Schedule {
   struct Step {
     static constexpr int kCopy = -1;
     static constexpr int kLoop = -2;
+    static constexpr int kExchange = -3;
     // Index in `kernels`; or kCopy: buffers[1] is copied to buffers[0]; or kLoop: while the bool in
-    // buffers[0] is true, but `most` times at most, the next `body` steps.
+    // buffers[0] is true, but `most` times at most, the next `body` steps; or kExchange: buffers[0]
+    // becomes what buffers[1] is on other devices, see ExchangeKind. Exchanges next to each other
+    // are one: all devices have come to the first before any is done, and have done the last before
+    // any goes on.
     int kernel;
     std::vector<int> buffers;  // in the order of the kernel's params
     int64_t most = 0;
     int body = 0;
+    ExchangeKind exchange = ExchangeKind::kGather;
+    int64_t shift = 0;
   };
 
   std::vector<std::unique_ptr<Kernel>> kernels;  // no two with the same code
@@ -49,8 +55,8 @@ struct Schedule {
 
 // Fails only on graphs that no limit of the wire would let through, and on loops that are none.
 absl::StatusOr<Schedule> MakeSchedule(const Program& program);
-// The same for a program without loops; loops.h makes of such parts what is left.
-absl::StatusOr<Schedule> MakeScheduleOfPart(const Program& program);
+// The same without places for the temporaries: parts.h joins such schedules.
+absl::StatusOr<Schedule> ScheduleInParts(const Program& program);
 
 // Sets the offsets of the temporaries and the size of the scratch memory.
 void PlaceTemporaries(Schedule& schedule);

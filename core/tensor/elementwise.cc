@@ -163,9 +163,7 @@ Expr Round(const Expr& x, int64_t decimals) {
   });
 }
 
-Expr Frac(const Expr& x) {
-  return x.ok() && !IsFloat(x.dtype()) ? FullLike(x, 0) : x - Trunc(x);
-}
+Expr Frac(const Expr& x) { return x.ok() && !IsFloat(x.dtype()) ? FullLike(x, 0) : x - Trunc(x); }
 
 Expr IsNan(const Expr& x) { return Ne(x, x); }
 Expr IsInf(const Expr& x, const InfinitySigns& signs) {

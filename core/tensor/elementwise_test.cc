@@ -201,7 +201,7 @@ TEST(Number, TakesTheDTypeOfTheTensor) {
   using enum DType;
   const std::tuple<DType, Number, DType> cases[] = {
       {kFloat16, 2.5, kFloat16}, {kInt32, 2.5, kWeakFloat}, {kBool, 2, kWeakInt},
-      {kUint8, 1, kUint8},       {kBool, true, kBool},    {kFloat64, 1, kFloat64},
+      {kUint8, 1, kUint8},       {kBool, true, kBool},      {kFloat64, 1, kFloat64},
       {kInt64, 7, kInt64},       {kBool, 1.5, kWeakFloat},
   };
   for (const auto& [dtype, number, expected] : cases) {

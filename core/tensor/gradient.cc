@@ -15,6 +15,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/loop_gradient.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/placement.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/scan.h"
 #include "core/tensor/scatter.h"
@@ -93,6 +94,10 @@ Rule RuleOf(Op op) {
          }},
         {Op::kWithSlope, [](const Step& s, int i) { return i == 0 ? s.g : s.g * s.x(2); }},
         {Op::kReduce, OfReduce},
+        {Op::kPlace,
+         [](const Step& s, int) {
+           return Place(s.g, TargetOf(s.y.node()), SourceOf(s.y.node()));
+         }},
         {Op::kScan, [](const Step& s, int) { return ScanGradient(s.x(0), s.y, s.g); }},
         {Op::kGather, [](const Step& s, int) { return GatherGradient(s.x(0), s.x(1), s.g); }},
         {Op::kScatter, [](const Step& s, int i) {

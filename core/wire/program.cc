@@ -267,6 +267,28 @@ absl::Status DecodeOutputs(const v1::Program& message, const MadeNodes& made, Pr
   return absl::OkStatus();
 }
 
+// Of how many devices the program is, and that all of it agrees.
+absl::Status DecodeDevices(const v1::Program& message, const MadeNodes& made, Program& program) {
+  program.devices = message.devices() == 0 ? 1 : message.devices();
+  if (program.devices > kMaxDevices) {
+    return ResourceExhausted("the program is for {} devices, more than the limit of {}",
+                             program.devices, kMaxDevices);
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    const Node* node = made[i];
+    if (node->op == Op::kExchange && node->exchange_devices() != program.devices) {
+      return InvalidArgument("node {} (Exchange): it is among {} devices, the program is for {}", i,
+                             node->exchange_devices(), program.devices);
+    }
+    if (node->op == Op::kVariable && node->text == kDeviceIndex &&
+        (program.devices < 2 || node->ints[0] != 0 || node->ints[1] != program.devices - 1)) {
+      return InvalidArgument("node {} (Variable): '{}' of a program for {} devices is in [{}, {}]",
+                             i, kDeviceIndex, program.devices, node->ints[0], node->ints[1]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCounts(const v1::Program& message, const WireLimits& limits) {
   if (message.name().size() > limits.max_name_bytes) {
     return InvalidArgument("the program's name has {} bytes, more than {}", message.name().size(),
@@ -294,6 +316,7 @@ v1::Program Encode(const Program& program) {
   v1::Program message;
   message.set_name(program.name);
   message.set_fast_math(program.fast_math);
+  message.set_devices(static_cast<uint32_t>(program.devices));
   absl::flat_hash_map<const Node*, uint32_t> index;
   for (const Node* node : TopologicalOrder(roots)) {
     index[node] = static_cast<uint32_t>(message.nodes_size());
@@ -326,6 +349,7 @@ absl::StatusOr<Program> Decode(const v1::Program& message, const WireLimits& lim
   TD_RETURN_IF_ERROR(DecodeInputs(message, made, program));
   TD_RETURN_IF_ERROR(DecodeVariables(message, made, program));
   TD_RETURN_IF_ERROR(DecodeOutputs(message, made, program));
+  TD_RETURN_IF_ERROR(DecodeDevices(message, made, program));
   return program;
 }
 

@@ -14,10 +14,15 @@ namespace {
 
 Signature SignatureOf(const Program& program) {
   Signature signature;
-  signature.num_inputs = program.inputs.size();
-  for (const Program::Output& output : program.outputs) {
-    const uint64_t bytes = NumElements(output.value->shape) * ItemSize(output.value->dtype);
-    signature.outputs.push_back({.bytes = bytes, .overwrites = output.overwrites});
+  for (int64_t device = 0; device < program.devices; ++device) {
+    const auto before = static_cast<int64_t>(signature.num_inputs);
+    signature.num_inputs += program.inputs.size();
+    for (const Program::Output& output : program.outputs) {
+      const uint64_t bytes = NumElements(output.value->shape) * ItemSize(output.value->dtype);
+      const bool fresh = output.overwrites == Program::kFresh;
+      signature.outputs.push_back(
+          {.bytes = bytes, .overwrites = fresh ? Program::kFresh : before + output.overwrites});
+    }
   }
   return signature;
 }
@@ -61,20 +66,36 @@ Session::Outcome Session::Execute(v1::Command& command) {
   return Outcome::kDone;
 }
 
+absl::StatusOr<std::vector<Device*>> Session::FindDevices(const v1::RegisterProgram& command) {
+  std::vector<Device*> devices;
+  if (command.devices().empty()) {
+    TD_ASSIGN_OR_RETURN(devices.emplace_back(), engine_.runtime.FindDevice(command.device()));
+    return devices;
+  }
+  if (command.devices_size() > kMaxDevices) {
+    return ResourceExhausted("{} devices, more than the limit of {}", command.devices_size(),
+                             kMaxDevices);
+  }
+  for (const std::string& name : command.devices()) {
+    TD_ASSIGN_OR_RETURN(devices.emplace_back(), engine_.runtime.FindDevice(name));
+  }
+  return devices;
+}
+
 Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command) {
   auto program = std::make_shared<LoadedProgram>();
   program->name = command.program().name().substr(0, 200);  // it stands in every error
-  absl::StatusOr<Device*> device = engine_.runtime.FindDevice(command.device());
+  absl::StatusOr<std::vector<Device*>> devices = FindDevices(command);
   {
     absl::MutexLock lock(&mu_);
     if (compiling_ >= limits().max_compiles) return Outcome::kBlocked;
     absl::Status status = programs_.CheckNew(command.handle());
-    if (status.ok()) status = device.status();
+    if (status.ok()) status = devices.status();
     if (!status.ok()) {
       Fail(sequence, {command.handle()}, Annotate(status, "register '{}'", program->name), true);
       return Outcome::kDone;
     }
-    program->device = *device;
+    program->devices = *std::move(devices);
     programs_.Insert(command.handle(), program);
     ++compiling_;
   }
@@ -98,7 +119,7 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     absl::StatusOr<Program> decoded = Decode(message, limits().graph);
     if (decoded.ok()) {
       signature = SignatureOf(*decoded);
-      executable = engine_.runtime.Prepare(*decoded, *program->device, &stats);
+      executable = engine_.runtime.Prepare(*decoded, program->devices, &stats);
     } else {
       executable = decoded.status();
     }
@@ -193,7 +214,6 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(const v1::RunProgram& command,
 Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& command) {
   RunPlan plan;
   std::shared_ptr<const Executable> executable;
-  Device* device;
   bool others_in_flight;
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
@@ -226,7 +246,6 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
     others_in_flight = in_flight_ > 0;
     executable = plan.program->executable;
-    device = plan.program->device;
     // Submit changes these buffers: until it is done, nobody may begin to read them.
     for (const auto& output : plan.outputs) {
       if (output) output->state = ObjectState::kPending;
@@ -234,7 +253,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
   }
   absl::StatusOr<Run> submitted = engine_.runtime.Submit(executable, plan.buffers, variables);
   auto run = std::make_shared<RunInFlight>();
-  uint64_t done = 0;
+  std::vector<std::pair<Device*, uint64_t>> ends;  // by device
   {
     absl::MutexLock lock(&mu_);
     // Memory, or room in the device's queue, comes back as runs end: then it is tried again, at
@@ -251,7 +270,9 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
       fail(Annotate(submitted.status(), "run of program '{}'", executable->name()), true);
       return Outcome::kDone;
     }
-    done = submitted->done;
+    ends = std::move(submitted->done_on_others);
+    ends.emplace(ends.begin(), plan.program->devices[0], submitted->done);
+    const size_t outputs = plan.outputs.size() / ends.size();  // of each device
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       std::shared_ptr<Tensor> tensor = std::move(plan.outputs[i]);
       if (!tensor) {
@@ -264,7 +285,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
       if (tensor->state != ObjectState::kError) {
         tensor->state = ObjectState::kValue;
         tensor->buffer = std::move(submitted->outputs[i]);
-        tensor->ready = done;
+        tensor->ready = ends[i / outputs].second;
       }
       run->outputs.push_back(std::move(tensor));
     }
@@ -279,13 +300,17 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     run->inputs = std::move(plan.inputs);
     counters_.set_programs_run(counters_.programs_run() + 1);
     counters_.set_kernels_launched(counters_.kernels_launched() + run->kernels);
-    last_submitted_[device] = done;
+    for (const auto& [device, done] : ends) last_submitted_[device] = done;
+    run->unfinished = ends.size();
     ++in_flight_;
     executed_ = sequence;  // so that a completion that comes at once acknowledges it as well
   }
-  device->timeline().OnReached(done, [self = shared_from_this(), run](const absl::Status& status) {
-    self->FinishRun(run, status);
-  });
+  for (const auto& [device, done] : ends) {
+    device->timeline().OnReached(done,
+                                 [self = shared_from_this(), run](const absl::Status& status) {
+                                   self->FinishRun(run, status);
+                                 });
+  }
   return Outcome::kDone;
 }
 
@@ -294,9 +319,11 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
   bool resume;
   {
     absl::MutexLock lock(&mu_);
-    absl::Status result = status;
+    run->status.Update(status);
     if (!status.ok()) faulted_ = true;
-    if (faulted_ && status.ok()) {
+    if (--run->unfinished > 0) return;
+    absl::Status result = run->status;
+    if (faulted_ && result.ok()) {
       // Its inputs may come from a run that failed on the device after this one was queued.
       for (const auto& input : run->inputs) {
         if (input->state == ObjectState::kError) result = input->error;

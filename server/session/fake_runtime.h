@@ -233,7 +233,8 @@ class FakeRuntime final : public Runtime {
     mu_.Await(absl::Condition(&waiting));
   }
 
-  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program, Device& device,
+  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
+                                                            absl::Span<Device* const> devices,
                                                             CompileStats* stats) override {
     if (absl::StartsWith(program.name, "bad")) {
       return Unimplemented("node 3 (Exp): the fake compiles no such program");
@@ -245,7 +246,7 @@ class FakeRuntime final : public Runtime {
     }
     auto fake = std::make_shared<FakeExecutable>();
     fake->program_name = program.name;
-    fake->device = static_cast<FakeDevice*>(&device);
+    fake->device = static_cast<FakeDevice*>(devices[0]);
     for (const Node* input : program.inputs) fake->inputs.push_back(TypeOf(input));
     for (const Program::Output& output : program.outputs) {
       fake->outputs.emplace_back(TypeOf(output.value), output.overwrites);

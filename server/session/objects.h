@@ -26,7 +26,8 @@ struct Tensor {
   int readers = 0;     // downloads and copies under way: a run that overwrites it waits for them
 };
 
-// What a run is checked against before the runtime sees it.
+// What a run is checked against before the runtime sees it. Of several devices: all that are the
+// first one's, then those of the second, and so on.
 struct Signature {
   struct Output {
     uint64_t bytes = 0;
@@ -40,7 +41,7 @@ struct LoadedProgram {
   ObjectState state = ObjectState::kPending;
   absl::Status error;
   std::string name;
-  Device* device = nullptr;
+  std::vector<Device*> devices;
   Signature signature;
   std::shared_ptr<const Executable> executable;
 };

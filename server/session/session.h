@@ -156,6 +156,9 @@ class Session : public std::enable_shared_from_this<Session> {
     int kernels;
     std::shared_ptr<const RunTimes> times;
     Tensors inputs, outputs;
+    // While devices are at it: how many, and what went wrong first.
+    size_t unfinished = 1;
+    absl::Status status;
   };
 
   struct Waiter {
@@ -191,6 +194,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // execute.cc: the verbs. Each runs on one thread at a time, without the lock.
   Outcome Execute(v1::Command& command);
   Outcome ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command);
+  absl::StatusOr<std::vector<Device*>> FindDevices(const v1::RegisterProgram& command);
   Outcome ExecuteRun(uint64_t sequence, const v1::RunProgram& command);
   Outcome ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command);
   Outcome ExecuteRelease(uint64_t sequence, const v1::Release& command);

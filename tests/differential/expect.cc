@@ -191,7 +191,7 @@ Errors ReduceErrors(const Node* node, const Expected& from, const std::vector<Sc
 // One more value of a running reduction or of an update. The order is promised, but a product may
 // be contracted with the sum that it is taken into.
 Operand Taken(ScanKind kind, DType dtype, const Operand& before, const Operand& value) {
-  Operand total = {ScanStep(kind, before.value, value.value), 0};
+  Operand total = {EvalScan(kind, before.value, value.value), 0};
   const bool finite = std::isfinite(before.value.f) && std::isfinite(value.value.f);
   if (before.error == kUnknown || value.error == kUnknown) {
     total.error = kUnknown;
