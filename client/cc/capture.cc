@@ -27,6 +27,12 @@ absl::Status EscapedFromTrace() {
       "from the function, or assign it to a tensor that exists outside");
 }
 
+absl::Status MovedInTrace() {
+  return FailedPrecondition(
+      "a captured function runs on one set of devices: move its tensors there before, by to() or "
+      "shard() outside of it");
+}
+
 absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
                                                  absl::Span<const StateRef> arguments,
                                                  const Function& function) {
@@ -41,6 +47,8 @@ absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
     for (const StateRef& argument : arguments) {
       ValueRef value = NewLeaf(argument->value->dtype, argument->value->shape);
       value->trace = trace.id;
+      value->devices = argument->value->devices;
+      value->axis = PlacementIn(*argument->value).axis;
       stand_in_values.push_back(value);
       stand_ins.push_back(NewState(std::move(value)));
     }
@@ -78,6 +86,16 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
   for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
 
   Plan plan;
+  std::vector<ValueRef> placed = roots;
+  placed.insert(placed.end(), arguments.begin(), arguments.end());
+  for (const auto& [state, before] : trace.assigned) placed.push_back(before);
+  for (const ValueRef& value : placed) {
+    if (value->devices.empty() || value->devices == plan.devices) continue;
+    if (!plan.devices.empty()) return MovedInTrace();
+    plan.devices = value->devices;
+  }
+  captured.placed = !plan.devices.empty();
+  if (!captured.placed) plan.devices = HomeDevices();
   TD_RETURN_IF_ERROR(Gather(roots, &trace, plan));
   for (const auto& [state, before] : trace.assigned) {
     if (!before->buffer) plan.first.push_back(before);
@@ -89,17 +107,22 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
   for (size_t i = 0; i < roots.size(); ++i) {
     Program::Output output{.value = plan.BuiltFor(*roots[i])};
     if (i >= results.size()) {
-      const Value& before = *trace.assigned[i - results.size()].second;
+      Value& before = *trace.assigned[i - results.size()].second;
       output.overwrites = plan.SlotOf(before);
       captured.overwritten.push_back(static_cast<size_t>(output.overwrites) - arguments.size());
     }
     plan.program.outputs.push_back(output);
   }
 
+  std::vector<int64_t> axes;
+  for (const Value* value : plan.inputs) axes.push_back(PlacementIn(*value).axis);
   for (size_t slot = arguments.size(); slot < plan.inputs.size(); ++slot) {
     const Value& value = *plan.inputs[slot];
-    CapturedProgram::Input input{
-        .owner = nullptr, .fixed = nullptr, .dtype = value.dtype, .shape = value.shape};
+    CapturedProgram::Input input{.owner = nullptr,
+                                 .fixed = nullptr,
+                                 .dtype = value.dtype,
+                                 .shape = value.shape,
+                                 .placement = PlacementIn(value)};
     auto assigned = std::find_if(trace.assigned.begin(), trace.assigned.end(),
                                  [&](const auto& entry) { return entry.second.get() == &value; });
     if (assigned != trace.assigned.end()) {
@@ -111,7 +134,7 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
     }
     captured.captured.push_back(std::move(input));
   }
-  captured.program = Register(plan.program);
+  TD_ASSIGN_OR_RETURN(captured.program, Register(plan.program, plan.devices, axes));
   return captured;
 }
 
@@ -132,18 +155,32 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
                                 TextOf(input.shape), Name(value.dtype), TextOf(value.shape));
     }
     if (!value.buffer) waiting.push_back(input.owner->value);
+    if (value.devices != input.placement.devices) {
+      return FailedPrecondition("a captured tensor has moved to {}", DevicesText(value.devices));
+    }
   }
   if (!waiting.empty() || !assigned_.empty()) {
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
+  }
+  for (const CapturedProgram::Input& input : captured.captured) {
+    if (input.owner && PlacementIn(*input.owner->value) != input.placement) {
+      return FailedPrecondition("a captured tensor is divided along another axis now");
+    }
+  }
+  const std::vector<int64_t>& devices = captured.program->devices;
+  for (size_t overwritten : captured.overwritten) {
+    Value& value = *captured.captured[overwritten].owner->value;
+    value.buffer = BufferOn(value, devices);
+    value.copies.clear();
   }
 
   v1::Command command;
   v1::RunProgram& run = *command.mutable_run();
   run.set_program(captured.program->handle);
   std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
-  for (const StateRef& argument : arguments) inputs.push_back(argument->value->buffer);
+  for (const StateRef& argument : arguments) inputs.push_back(BufferOn(*argument->value, devices));
   for (const CapturedProgram::Input& input : captured.captured) {
-    inputs.push_back((input.owner ? input.owner->value : input.fixed)->buffer);
+    inputs.push_back(BufferOn(*(input.owner ? input.owner->value : input.fixed), devices));
   }
   TD_RETURN_IF_ERROR(BindVariables(*captured.program, run, inputs));
   // An input that the program overwrites may not be another input as well.
@@ -156,22 +193,25 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
       }
     }
   }
-  for (const auto& input : inputs) run.add_inputs(input->handle);
+  AddInputs(run, inputs);
 
   std::vector<StateRef> results;
+  std::vector<std::shared_ptr<Buffer>> outputs;
   for (const CapturedProgram::Output& output : captured.results) {
     ValueRef value = NewLeaf(output.dtype, output.shape);
-    value->buffer = NewBuffer(*value);
-    run.add_outputs(value->buffer->handle);
+    if (captured.placed) value->devices = devices;
+    value->buffer = NewBuffer(*value, {devices, captured.program->axes[results.size()]});
+    outputs.push_back(value->buffer);
     results.push_back(NewState(std::move(value)));
   }
   for (size_t overwritten : captured.overwritten) {
     const StateRef& owner = captured.captured[overwritten].owner;
-    run.add_outputs(owner->value->buffer->handle);
+    outputs.push_back(owner->value->buffer);
     ReleaseViews(*owner);
     if (owner->value.use_count() > 1) {
       ValueRef after = NewLeaf(owner->value->dtype, owner->value->shape);
       after->owner = owner;
+      after->devices = owner->value->devices;
       after->buffer = owner->value->buffer;
       owner->value->buffer = CopyAside(*owner->value);
       owner->value = std::move(after);
@@ -183,6 +223,7 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
     }
     DeriveViews(*owner);
   }
+  AddOutputs(run, outputs);
   const uint64_t sequence = connection_->Send(std::move(command));
   for (const StateRef& result : results) {
     result->value->buffer->run = sequence;

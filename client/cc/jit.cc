@@ -28,7 +28,8 @@ absl::StatusOr<std::vector<Tensor>> Jit::operator()(const std::vector<Tensor>& a
     if (&argument.session() != session_.get()) {
       return InvalidArgument("{}: an argument belongs to another client", name_);
     }
-    signature += fmt::format("{}{} ", Name(argument.dtype()), client::TextOf(argument.shape()));
+    signature += fmt::format("{}{}{} ", Name(argument.dtype()), client::TextOf(argument.shape()),
+                             session_->PlacementText(argument.state()));
   }
   if (session_->IsTracing()) return function_(arguments);
 

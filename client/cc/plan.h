@@ -16,9 +16,11 @@ struct Session::Plan {
   // Nodes of the session's graph that are not copied, because a value stands for them.
   absl::flat_hash_map<const Node*, Value*> stands_for;
   std::vector<ValueRef> first;  // to be computed before
+  std::vector<ValueRef> kept;   // by nobody else
 
   Program program;
-  std::vector<const Value*> inputs;                     // by slot
+  std::vector<int64_t> devices;                         // that it runs on
+  std::vector<Value*> inputs;                           // by slot
   absl::flat_hash_map<const Value*, int64_t> slots;     // its inverse
   absl::flat_hash_map<const Node*, const Node*> built;  // session's graph to program's
 
@@ -30,7 +32,7 @@ struct Session::Plan {
     return program.graph.Cast(built.at(ExpressionOf(value)), value.dtype);
   }
 
-  int64_t SlotOf(const Value& value) {
+  int64_t SlotOf(Value& value) {
     auto [it, inserted] = slots.emplace(&value, static_cast<int64_t>(inputs.size()));
     if (inserted) {
       inputs.push_back(&value);
@@ -42,9 +44,7 @@ struct Session::Plan {
     }
     return it->second;
   }
-  const Node* ParamOf(const Value& value) {
-    return program.inputs[static_cast<size_t>(SlotOf(value))];
-  }
+  const Node* ParamOf(Value& value) { return program.inputs[static_cast<size_t>(SlotOf(value))]; }
 
   void AddVariable(const Node* variable) {
     auto place = std::lower_bound(program.variables.begin(), program.variables.end(), variable,

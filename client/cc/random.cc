@@ -54,7 +54,9 @@ StateRef Session::Random(uint64_t count, const Draw& draw) {
   const Drawn drawn = draw({.key = key, .counter = Advance(counter, random_drawn_)});
   if (!drawn.value.ok()) return Failed(drawn.value.status());
   random_drawn_ += count;
-  return NewState(NewExpression(drawn.value, parents));
+  const ValueRef value = NewExpression(drawn.value, parents);
+  if (const std::vector<int64_t>* devices = DefaultDevices()) value->devices = *devices;
+  return NewState(value);
 }
 
 void Session::AdvanceRandom() {

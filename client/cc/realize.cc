@@ -1,16 +1,19 @@
 // Session's way from values to programs and runs.
 #include <absl/container/flat_hash_set.h>
+#include <absl/hash/hash.h>
 
 #include <algorithm>
+#include <map>
 
 #include "client/cc/plan.h"
 #include "client/cc/session.h"
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/custom_gradient.h"
+#include "core/tensor/partition.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
-#include "core/tensor/custom_gradient.h"
 #include "core/wire/program.h"
 
 namespace tensord::client {
@@ -57,27 +60,65 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
   std::erase_if(roots, [&seen](const ValueRef& root) {
     return root->buffer || !seen.insert(root.get()).second;
   });
-  if (roots.empty()) return absl::OkStatus();
+  // By devices. What nobody placed is computed together with what somebody did, if there is one
+  // place only.
+  std::map<std::vector<int64_t>, std::vector<ValueRef>> places;
+  std::vector<ValueRef> moved;
+  for (ValueRef& root : roots) {
+    if (IsMoved(*root)) {
+      moved.push_back(std::move(root));
+    } else {
+      places[root->devices].push_back(std::move(root));
+    }
+  }
+  if (auto free = places.find({}); free != places.end()) {
+    std::vector<ValueRef> values = std::move(free->second);
+    places.erase(free);
+    std::vector<ValueRef>& with =
+        places.size() == 1 ? places.begin()->second : places[HomeDevices()];
+    with.insert(with.end(), values.begin(), values.end());
+  }
+  for (const auto& [devices, values] : places) {
+    TD_RETURN_IF_ERROR(RealizeTogether(values, devices));
+  }
+  for (const ValueRef& value : moved) TD_RETURN_IF_ERROR(Move(*value));
+  return absl::OkStatus();
+}
 
+absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
+                                      const std::vector<int64_t>& devices) {
   Plan plan;
-  TD_RETURN_IF_ERROR(Gather(roots, nullptr, plan));
+  plan.devices = devices;
+  TD_RETURN_IF_ERROR(Gather(all, nullptr, plan));
   if (!plan.first.empty()) TD_RETURN_IF_ERROR(RealizeLocked(std::move(plan.first)));
+  // Some may have been among what had to be computed before.
+  std::vector<ValueRef> roots;
+  for (const ValueRef& root : all) {
+    if (!root->buffer) roots.push_back(root);
+  }
+  if (roots.empty()) return absl::OkStatus();
   TD_RETURN_IF_ERROR(Build(roots, plan));
   for (const ValueRef& root : roots) {
     Program::Output output{.value = plan.BuiltFor(*root)};
-    if (root->dest && root->dest->buffer) output.overwrites = plan.SlotOf(*root->dest);
+    const Value* dest = root->dest.get();
+    if (dest && dest->buffer && dest->buffer->placement.devices == devices) {
+      output.overwrites = plan.SlotOf(*root->dest);
+    }
     plan.program.outputs.push_back(output);
   }
-  const std::shared_ptr<const SentProgram> program = Register(plan.program);
+  std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
+  std::vector<int64_t> axes;
+  for (Value* input : plan.inputs) {
+    inputs.push_back(BufferOn(*input, devices));
+    axes.push_back(inputs.back()->placement.axis);
+  }
+  TD_ASSIGN_OR_RETURN(const std::shared_ptr<const SentProgram> program,
+                      Register(plan.program, devices, axes));
 
   v1::Command command;
   v1::RunProgram& run = *command.mutable_run();
   run.set_program(program->handle);
-  std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
-  for (const Value* input : plan.inputs) {
-    run.add_inputs(input->buffer->handle);
-    inputs.push_back(input->buffer);
-  }
+  AddInputs(run, inputs);
   TD_RETURN_IF_ERROR(BindVariables(*program, run, inputs));
   // The roots are leaves from here on. Once they have let go of what they were built from, the
   // owners of a version that is to be overwritten are those who still want to read it.
@@ -90,16 +131,19 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
     root->trace = 0;
     root->parents.clear();
   }
-  for (const ValueRef& root : roots) {
-    ValueRef dest = std::exchange(root->dest, nullptr);
-    if (!dest || !dest->buffer) {
-      root->buffer = NewBuffer(*root);
+  std::vector<std::shared_ptr<Buffer>> outputs;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    Value& root = *roots[i];
+    ValueRef dest = std::exchange(root.dest, nullptr);
+    if (plan.program.outputs[i].overwrites == Program::kFresh) {
+      root.buffer = NewBuffer(root, {devices, program->axes[i]});
     } else {
-      root->buffer = dest->buffer;
+      root.buffer = dest->buffer;
       if (dest.use_count() > 1) dest->buffer = CopyAside(*dest);
     }
-    run.add_outputs(root->buffer->handle);
+    outputs.push_back(root.buffer);
   }
+  AddOutputs(run, outputs);
   const uint64_t sequence = connection_->Send(std::move(command));
   for (const ValueRef& root : roots) {
     root->buffer->run = sequence;
@@ -134,11 +178,17 @@ absl::Status Session::Gather(absl::Span<const ValueRef> roots, const Trace* trac
       plan.first.push_back(value->shared_from_this());
       continue;
     }
+    if (IsMoved(*value)) {
+      if (value->trace != 0) return MovedInTrace();
+      plan.stands_for[value->node] = value;
+      plan.first.push_back(value->shared_from_this());
+      continue;
+    }
     for (const ValueRef& parent : value->parents) {
       if (seen.insert(parent.get()).second) stack.push_back(parent.get());
     }
   }
-  return absl::OkStatus();
+  return GatherMoved(roots, trace, plan);
 }
 
 // Copies the roots' expressions into the program; buffers become its inputs.
@@ -186,10 +236,12 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (node->op == Op::kCarry && node->ints[0] < 0) {
       return FailedPrecondition(
-          "this tensor was made in the body of a loop and has no data outside of it; return it from "
+          "this tensor was made in the body of a loop and has no data outside of it; return it "
+          "from "
           "the body as a state or as an output");
     }
-    if (node->op == Op::kWithSlope) {
+    const bool stays = node->op == Op::kPlace && plan.devices.size() == 1;
+    if (node->op == Op::kWithSlope || stays) {
       // A slope is for derivatives, which are made on this side: it is not sent.
       if (auto value = plan.built.find(node->src[0]); value != plan.built.end()) {
         plan.built[node] = value->second;
@@ -213,8 +265,9 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const SentProgram> Session::Register(const Program& program) {
-  const uint64_t hash = StructuralHash(program);
+absl::StatusOr<std::shared_ptr<const SentProgram>> Session::Register(
+    const Program& program, const std::vector<int64_t>& devices, absl::Span<const int64_t> axes) {
+  const uint64_t hash = absl::HashOf(StructuralHash(program), devices, axes);
   if (auto it = program_of_.find(hash); it != program_of_.end()) {
     if (!connection_->WasRefused((*it->second)->sequence)) {
       programs_.splice(programs_.begin(), programs_, it->second);
@@ -226,13 +279,23 @@ std::shared_ptr<const SentProgram> Session::Register(const Program& program) {
   auto sent = std::make_shared<SentProgram>();
   sent->connection = connection_;
   sent->hash = hash;
+  sent->devices = devices;
   sent->handle = connection_->NewHandle(Handle::kProgram);
   for (const Node* variable : program.variables) sent->variables.emplace_back(variable->text);
   v1::Command command;
   v1::RegisterProgram& registration = *command.mutable_register_program();
   registration.set_handle(sent->handle);
-  *registration.mutable_program() = Encode(program);
-  registration.set_device(options_.device);
+  if (devices.size() == 1) {
+    sent->axes.assign(program.outputs.size(), kWhole);
+    *registration.mutable_program() = Encode(program);
+    registration.set_device(DeviceName(devices[0]));
+  } else {
+    TD_ASSIGN_OR_RETURN(Partitioned parts,
+                        Partition(program, static_cast<int64_t>(devices.size()), axes));
+    sent->axes = std::move(parts.axes);
+    *registration.mutable_program() = Encode(parts.program);
+    for (int64_t device : devices) registration.add_devices(DeviceName(device));
+  }
   sent->sequence = connection_->Send(std::move(command));
 
   programs_.push_front(std::move(sent));
@@ -275,17 +338,16 @@ void Session::NoteVariables(const Value& value) {
   }
 }
 
-std::shared_ptr<Buffer> Session::NewBuffer(const Value& value) {
-  return std::make_shared<Buffer>(connection_, value.bytes());
+std::shared_ptr<Buffer> Session::NewBuffer(const Value& value, Placement placement) {
+  return std::make_shared<Buffer>(connection_, value.bytes(), std::move(placement));
 }
 
 std::shared_ptr<Buffer> Session::CopyAside(const Value& value) {
-  auto copy = NewBuffer(value);
-  v1::Command command;
-  command.mutable_copy()->set_handle(copy->handle);
-  command.mutable_copy()->set_source(value.buffer->handle);
-  command.mutable_copy()->set_device(options_.device);
-  connection_->Send(std::move(command));
+  const Buffer& source = *value.buffer;
+  auto copy = NewBuffer(value, source.placement);
+  for (size_t i = 0; i < copy->handles.size(); ++i) {
+    SendCopy(copy->handles[i], source.handles[i], source.placement.devices[i]);
+  }
   return copy;
 }
 

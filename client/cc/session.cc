@@ -23,7 +23,11 @@ bool GradEnabled() { return grad_enabled; }
 bool SetGradEnabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
 
 Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
-    : connection_(std::move(connection)), options_(std::move(options)) {}
+    : connection_(std::move(connection)), options_(std::move(options)), home_([this] {
+        const auto& devices = connection_->welcome().devices();
+        const auto found = std::ranges::find(devices, options_.device, &v1::DeviceInfo::name);
+        return found == devices.end() ? 0 : found - devices.begin();
+      }()) {}
 
 bool Session::IsTracing() const { return CurrentTrace(*this) != nullptr; }
 
@@ -110,7 +114,10 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
       continue;
     }
     if (!grad_enabled && IsFloat(result.dtype())) result = Detach(result);
+    absl::StatusOr<std::vector<int64_t>> devices = DevicesFor(result.node(), values);
+    if (!devices.ok()) return failed(devices.status());
     states.push_back(NewState(NewExpression(result, parents)));
+    if (!devices->empty()) states.back()->value->devices = *std::move(devices);
     states.back()->dtype = result.dtype();
   }
   return states;
@@ -133,6 +140,11 @@ Session::ValueRef Session::NewExpression(const Expr& expression,
   value->trace = trace ? trace->id : 0;
   if ((value->node->below_ops & OpBit(Op::kParam)) != 0)
     value->parents.assign(parents.begin(), parents.end());
+  for (const ValueRef& parent : parents) {
+    if (value->devices.empty()) value->devices = parent->devices;
+  }
+  const std::vector<int64_t>* devices = parents.empty() ? DefaultDevices() : nullptr;
+  if (devices != nullptr) value->devices = *devices;
   return value;
 }
 
@@ -231,6 +243,7 @@ void Session::MakeLeafLocked(const StateRef& state) {
   ValueRef leaf = NewLeaf(before->dtype, before->shape);
   leaf->init = NodeOf(*before);
   leaf->trace = before->trace;
+  leaf->devices = before->devices;
   leaf->owner = state;
   leaf->parents.push_back(std::move(before));
   state->view.reset();
@@ -286,6 +299,10 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   }
   TD_ASSIGN_OR_RETURN(ValueRef value, Use(source));
   const Value& before = *target->value;
+  if (!before.devices.empty() && !value->devices.empty() && value->devices != before.devices) {
+    return InvalidArgument("assign: the tensor is on {}, the new value on {}; move it there first",
+                           DevicesText(before.devices), DevicesText(value->devices));
+  }
   if (value->dtype != before.dtype || value->shape != before.shape) {
     return InvalidArgument("assign: the tensor is {}{}, the new value {}{}", Name(before.dtype),
                            TextOf(before.shape), Name(value->dtype), TextOf(value->shape));
@@ -346,6 +363,8 @@ void Session::Replace(const StateRef& target, ValueRef source) {
   after->init = NodeOf(*source);
   after->parents.push_back(std::move(source));
   after->owner = target;
+  after->devices = after->parents[0]->devices;
+  if (after->devices.empty()) after->devices = before->devices;
   after->trace = trace ? trace->id : 0;
   after->assigned = true;
   // Of several assignments before a run only the last is stored; the others are steps to it.
@@ -412,10 +431,17 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
       return InvalidArgument("{}{} takes {} bytes, {} are given", Name(dtype), TextOf(value->shape),
                              value->bytes(), data.size());
     }
-    value->buffer = NewBuffer(*value);
+    if (const std::vector<int64_t>* devices = DefaultDevices()) value->devices = *devices;
+    const bool placed = !value->devices.empty();
+    value->buffer = NewBuffer(*value, {placed ? value->devices : HomeDevices(), kWhole});
   }
-  TD_RETURN_IF_ERROR(
-      connection_->Upload(value->buffer->handle, dtype, shape, options_.device, data, Deadline()));
+  const Buffer& buffer = *value->buffer;
+  const std::vector<int64_t>& devices = buffer.placement.devices;
+  TD_RETURN_IF_ERROR(connection_->Upload(buffer.handles[0], dtype, shape, DeviceName(devices[0]),
+                                         data, Deadline()));
+  for (size_t i = 1; i < devices.size(); ++i) {
+    SendCopy(buffer.handles[i], buffer.handles[0], devices[i]);
+  }
   absl::MutexLock lock(&mu_);
   return NewState(std::move(value));
 }
@@ -480,7 +506,10 @@ absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out)
   if (run != 0) {
     TD_RETURN_IF_ERROR(connection_->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
   }
-  return connection_->Download(buffer->handle, out, Deadline());
+  if (buffer->placement.axis == kWhole) {
+    return connection_->Download(buffer->handles[0], out, Deadline());
+  }
+  return DownloadParts(*buffer, state->value->shape, state->stored_dtype, out);
 }
 
 absl::Status Session::Wait(absl::Span<const StateRef> states) {
@@ -491,7 +520,7 @@ absl::Status Session::Wait(absl::Span<const StateRef> states) {
     const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
     std::optional<absl::Status> status;
     if (run != 0) status = connection_->AwaitRun(run, Deadline());
-    if (!status) status = connection_->Wait(buffer->handle, Deadline());
+    if (!status) status = connection_->Wait(buffer->handles[0], Deadline());
     TD_RETURN_IF_ERROR(*status);
   }
   return absl::OkStatus();

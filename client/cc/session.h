@@ -89,6 +89,8 @@ struct SentProgram {
   uint64_t handle;
   uint64_t sequence;  // of the command that sent it
   std::vector<std::string> variables;
+  std::vector<int64_t> devices;  // that it runs on
+  std::vector<int64_t> axes;     // of the outputs, along which they are divided
 };
 
 // A captured function as the daemon knows it.
@@ -98,6 +100,7 @@ struct CapturedProgram {
     std::shared_ptr<Value> fixed;  // or else always this value
     DType dtype;
     std::vector<int64_t> shape;
+    Placement placement;  // without devices: wherever it is
   };
   struct Output {
     DType dtype;
@@ -106,6 +109,7 @@ struct CapturedProgram {
   std::shared_ptr<const SentProgram> program;
   std::vector<Input> captured;  // slots after the arguments
   std::vector<Output> results;
+  bool placed = false;              // whether somebody said on which devices it runs
   std::vector<size_t> overwritten;  // indices in `captured`, in the order of the program's outputs
 };
 
@@ -136,6 +140,24 @@ class Session : public std::enable_shared_from_this<Session> {
 
   absl::StatusOr<StateRef> Upload(absl::Span<const char> data, DType dtype,
                                   absl::Span<const int64_t> shape);
+
+  // The tensor on other devices. Its derivative is that of the tensor, where that is.
+  StateRef Placed(const StateRef& state, const Placement& to);
+  // The same tensor, moved.
+  absl::Status MoveTo(const StateRef& state, const Placement& to);
+  // Where it is; how an expression is divided is not known before it is computed: whole, then.
+  Placement PlacementOf(const StateRef& state);
+  // Whether it was put there, or is made of what was.
+  bool IsPlaced(const StateRef& state);
+  std::string PlacementText(const StateRef& state);  // what a captured function depends on of it
+  // Where this thread puts new tensors of the session: nowhere, unless it is told. Returns the
+  // names that were set before. InvalidArgument for an unknown device.
+  absl::StatusOr<std::optional<std::vector<std::string>>> SetDefaultDevices(
+      const std::optional<std::vector<std::string>>& names);
+  // By the name of each device; InvalidArgument names one that the daemon lacks, or that is twice.
+  absl::StatusOr<Placement> FindPlacement(absl::Span<const std::string> names, int64_t axis) const;
+  const std::string& DeviceName(int64_t number) const;
+  std::string DevicesText(absl::Span<const int64_t> devices) const;  // "CPU:0, CPU:1"
   absl::Status Download(const StateRef& state, absl::Span<char> out);
   // The shape with numbers for sizes that vary: those of the run that computed it, or of the values
   // that are bound now.
@@ -188,6 +210,8 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Plan;
 
   absl::Status DownloadWhole(const StateRef& state, absl::Span<char> out);
+  absl::Status DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape, DType dtype,
+                             absl::Span<char> out);
   absl::Status DownloadVarying(const StateRef& state, absl::Span<char> out);
   // The buffer of a computed tensor, and the run that fills it.
   std::shared_ptr<Buffer> BufferOf(const TensorState& state, uint64_t* run);
@@ -217,15 +241,53 @@ class Session : public std::enable_shared_from_this<Session> {
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // Roots on any devices, in an order in which what is needed comes first.
   absl::Status RealizeLocked(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Roots that one program computes, on these devices.
+  absl::Status RealizeTogether(const std::vector<ValueRef>& roots,
+                               const std::vector<int64_t>& devices)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // place.cc: values on several devices, and their way from one to another.
+  // Where expressions with these operands are; the error if that is in several places.
+  absl::StatusOr<std::vector<int64_t>> DevicesFor(const Node* result,
+                                                  absl::Span<const ValueRef> operands)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether it is what another value is, on other devices, and has to be brought there.
+  static bool IsMoved(const Value& value);
+  absl::Status Move(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Adds to the plan values for what is brought over in the midst of its expressions.
+  absl::Status GatherMoved(absl::Span<const ValueRef> roots, const Trace* trace, Plan& plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<Buffer> Copied(const Buffer& source, uint64_t bytes, const Placement& to)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<std::shared_ptr<Buffer>> Split(const Value& value, const Buffer& whole,
+                                                const Placement& to)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::StatusOr<std::shared_ptr<Buffer>> Joined(const Value& value, const Buffer& parts,
+                                                 int64_t device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A buffer of the value's that a program on these devices can read; the value's own from then on
+  // if the program is to overwrite it.
+  std::shared_ptr<Buffer> BufferOn(Value& value, const std::vector<int64_t>& devices)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendCopy(uint64_t to, uint64_t from, int64_t device);
+  static void AddInputs(v1::RunProgram& run, absl::Span<const std::shared_ptr<Buffer>> inputs);
+  static void AddOutputs(v1::RunProgram& run, absl::Span<const std::shared_ptr<Buffer>> outputs);
+  std::vector<int64_t> HomeDevices() const { return {home_}; }
+  static Placement PlacementIn(const Value& value);
+  const std::vector<int64_t>* DefaultDevices() const;  // of this thread, if it has any
   absl::Status RealizePending(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Gather(absl::Span<const ValueRef> roots, const Trace* trace, Plan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Build(absl::Span<const ValueRef> roots, Plan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::shared_ptr<const SentProgram> Register(const Program& program)
+  // For inputs that are divided along `axes`.
+  absl::StatusOr<std::shared_ptr<const SentProgram>> Register(const Program& program,
+                                                              const std::vector<int64_t>& devices,
+                                                              absl::Span<const int64_t> axes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::shared_ptr<Buffer> NewBuffer(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::shared_ptr<Buffer> NewBuffer(const Value& value, Placement placement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<Buffer> CopyAside(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the run values for the program's variables. FailedPrecondition if an input was computed
   // for other values of those in its shape.
@@ -240,6 +302,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const std::shared_ptr<Connection> connection_;
   const ConnectOptions options_;
+  const int64_t home_;  // the number of the session's device, where values are that nobody placed
   std::atomic<bool> fast_math_ = false;
   const std::shared_ptr<LiveValues> live_ = std::make_shared<LiveValues>();
 

@@ -1,8 +1,10 @@
 #include "client/cc/tensor.h"
 
+#include "core/base/status.h"
 #include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
+#include "core/tensor/placement.h"
 #include "core/tensor/size.h"
 
 namespace tensord {
@@ -16,6 +18,55 @@ absl::StatusOr<std::vector<int64_t>> Tensor::ActualShape() const {
   if (!ok() || !AnyVaries(shape())) return shape();
   TD_RETURN_IF_ERROR(Realize());
   return state_->session->ActualShape(state_);
+}
+
+std::vector<std::string> Tensor::devices() const {
+  std::vector<std::string> names;
+  for (int64_t device : session().PlacementOf(state_).devices) {
+    names.push_back(session().DeviceName(device));
+  }
+  return names;
+}
+
+std::optional<int64_t> Tensor::shard_axis() const {
+  const int64_t axis = session().PlacementOf(state_).axis;
+  return axis == kWhole ? std::nullopt : std::optional(axis);
+}
+
+std::string Tensor::PlaceText() const {
+  const Placement place = session().PlacementOf(state_);
+  std::string text = session().DevicesText(place.devices);
+  if (place.axis != kWhole) text += fmt::format(" along axis {}", place.axis);
+  return text;
+}
+
+Tensor Tensor::To(const std::string& device) const { return Shard({&device, 1}, std::nullopt); }
+
+namespace {
+
+absl::StatusOr<Placement> PlacementFor(const Tensor& x, absl::Span<const std::string> devices,
+                                       std::optional<int64_t> axis) {
+  TD_RETURN_IF_ERROR(x.status());
+  if (axis && *axis < 0) *axis += x.rank();
+  if (axis && (*axis < 0 || *axis >= x.rank())) {
+    return MakeStatus(absl::StatusCode::kOutOfRange, "shard: axis {} of a tensor of {} axes", *axis,
+                      x.rank());
+  }
+  return x.session().FindPlacement(devices, axis.value_or(kWhole));
+}
+
+}  // namespace
+
+Tensor Tensor::Shard(absl::Span<const std::string> devices, std::optional<int64_t> axis) const {
+  const absl::StatusOr<Placement> to = PlacementFor(*this, devices, axis);
+  if (!to.ok()) return Tensor(session().Failed(to.status()));
+  return Tensor(session().Placed(state_, *to));
+}
+
+absl::Status Tensor::MoveTo(absl::Span<const std::string> devices,
+                            std::optional<int64_t> axis) const {
+  TD_ASSIGN_OR_RETURN(const Placement to, PlacementFor(*this, devices, axis));
+  return session().MoveTo(state_, to);
 }
 
 absl::Status Tensor::CopyTo(absl::Span<char> out) const {
@@ -97,7 +148,7 @@ absl::StatusOr<std::vector<Tensor>> Tensor::Gradient(absl::Span<const Tensor> ta
 std::string Tensor::ToString() const {
   if (!ok()) return fmt::format("Tensor({})", Message(status()));
   return fmt::format("Tensor(shape={}, dtype={}, device={}, {})", client::TextOf(shape()),
-                     Name(dtype()), session().device(), is_realized() ? "realized" : "lazy");
+                     Name(dtype()), PlaceText(), is_realized() ? "realized" : "lazy");
 }
 
 std::vector<Tensor> Checkpoint(absl::Span<const Tensor> results,

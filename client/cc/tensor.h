@@ -71,6 +71,19 @@ class Tensor {
   int64_t rank() const { return static_cast<int64_t>(shape().size()); }
   int64_t num_elements() const;
 
+  // Where it is: a device, or several that have it divided along an axis or whole each. A tensor
+  // that nobody put anywhere is on the client's device, and goes where it is used.
+  std::vector<std::string> devices() const;
+  std::optional<int64_t> shard_axis() const;
+  // The tensor on another device; the derivative is back where the tensor is.
+  Tensor To(const std::string& device) const;
+  // The tensor on several devices: divided along an axis into equal parts, or whole on each. What
+  // is computed from it is computed there, each device doing its part. InvalidArgument if the
+  // number of devices does not divide the axis, or a device is unknown.
+  Tensor Shard(absl::Span<const std::string> devices, std::optional<int64_t> axis) const;
+  // Makes the tensor itself that, as models do with their parameters.
+  absl::Status MoveTo(absl::Span<const std::string> devices, std::optional<int64_t> axis) const;
+
   // Whether it has data on the daemon (which may still be under way).
   bool is_realized() const { return state_->session->IsRealized(state_); }
   // Sends what is needed to compute it; doesn't wait.
@@ -112,6 +125,8 @@ class Tensor {
 
   // "Tensor(shape=[2, 3], dtype=float32, device=CPU:0, lazy)". Computes nothing.
   std::string ToString() const;
+  // "CPU:0", "CPU:0, CPU:1" or "CPU:0, CPU:1 along axis 0".
+  std::string PlaceText() const;
 
   const client::StateRef& state() const { return state_; }
   client::Session& session() const { return *state_->session; }

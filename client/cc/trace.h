@@ -24,5 +24,7 @@ class TraceScope {
 
 // The error for a tensor that was made by a captured function and kept by somebody.
 absl::Status EscapedFromTrace();
+// The error for one that moves to other devices inside of one.
+absl::Status MovedInTrace();
 
 }  // namespace tensord::client

@@ -14,6 +14,26 @@ std::string TextOf(absl::Span<const int64_t> shape) {
   return "[" + text + "]";
 }
 
+namespace {
+
+std::vector<uint64_t> NewHandles(Connection& connection, size_t count) {
+  std::vector<uint64_t> handles;
+  for (size_t i = 0; i < count; ++i) handles.push_back(connection.NewHandle(Handle::kTensor));
+  return handles;
+}
+
+}  // namespace
+
+Buffer::Buffer(std::shared_ptr<Connection> connection, uint64_t bytes, Placement placement)
+    : connection(std::move(connection)),
+      placement(std::move(placement)),
+      bytes(this->placement.axis == kWhole ? bytes : bytes / this->placement.devices.size()),
+      handles(NewHandles(*this->connection, this->placement.devices.size())) {}
+
+Buffer::~Buffer() {
+  for (uint64_t handle : handles) connection->Release(handle, bytes);
+}
+
 uint64_t Value::bytes() const {
   int64_t elements = 1;
   for (int64_t size : shape) elements *= SizeHigh(size);

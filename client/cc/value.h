@@ -22,6 +22,7 @@
 
 #include "client/cc/connection.h"
 #include "core/ir/graph.h"
+#include "core/tensor/placement.h"
 
 namespace tensord::client {
 
@@ -29,20 +30,19 @@ struct TensorState;
 
 std::string TextOf(absl::Span<const int64_t> shape);  // "[2, 3]"
 
-// A tensor on the daemon. Shared by the value and by the runs that are about to be sent, which end
-// in either order.
+// A tensor on the daemon, as a whole or in parts on each of some devices. Shared by the value and
+// by the runs that are about to be sent, which end in either order.
 struct Buffer {
-  Buffer(std::shared_ptr<Connection> connection, uint64_t bytes)
-      : connection(std::move(connection)),
-        handle(this->connection->NewHandle(Handle::kTensor)),
-        bytes(bytes) {}
-  ~Buffer() { connection->Release(handle, bytes); }
+  // `bytes` of the whole.
+  Buffer(std::shared_ptr<Connection> connection, uint64_t bytes, Placement placement);
+  ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
   const std::shared_ptr<Connection> connection;  // tensors may outlive their session
-  const uint64_t handle;
-  const uint64_t bytes;
+  const Placement placement;
+  const uint64_t bytes;                 // on each device
+  const std::vector<uint64_t> handles;  // by device
   uint64_t run = 0;  // the command that computes it; 0 if none does. Guarded by the session.
   // The values of the variables in its shape when it was computed. Guarded by the session.
   std::map<std::string, int64_t> variables;
@@ -100,6 +100,12 @@ struct Value : std::enable_shared_from_this<Value> {
   std::shared_ptr<Buffer> buffer;  // once computed
   // The expression that this was before: others may have been built over it.
   const Node* origin = nullptr;
+
+  // Where it was put, or what it is made of: none if nobody said. Then it is wherever it is needed:
+  // such a value may have copies on other devices than those of `buffer`, each of them the whole.
+  std::vector<int64_t> devices;
+  int64_t axis = kWhole;  // of an argument of a captured function, along which it is divided
+  std::vector<std::shared_ptr<Buffer>> copies;
 
   std::weak_ptr<TensorState> owner;  // the tensor that this is or was a version of
   uint64_t trace = 0;                // made inside the trace of that number

@@ -2,6 +2,7 @@
 
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
+#include "client/python/parts.h"
 #include "core/base/status.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
@@ -20,7 +21,7 @@ py::tuple ShapeOf(const Tensor& tensor) {
 std::string Repr(const Tensor& tensor) {
   return fmt::format("Tensor(shape={}, dtype={}, device={}, {})",
                      std::string(py::repr(ShapeOf(tensor))), Name(tensor.dtype()),
-                     tensor.session().device(), tensor.is_realized() ? "realized" : "lazy");
+                     tensor.PlaceText(), tensor.is_realized() ? "realized" : "lazy");
 }
 
 // Its data, of a dtype whose elements are Python numbers.
@@ -143,21 +144,19 @@ py::object To(const py::object& self, const py::args& targets, py::object device
               bool, bool copy) {
   const Tensor x = self.cast<Tensor>();
   std::optional<DType> cast;
+  std::vector<std::string> devices;
+  std::optional<int64_t> axis;
   const auto visit = [&](py::handle target) {
     if (target.is_none()) return;
     if (py::isinstance<Tensor>(target)) {
-      cast = target.cast<const Tensor&>().stored_dtype();
-    } else if (py::isinstance<py::str>(target) &&
-               !DTypeFromName(target.cast<std::string>()).has_value()) {
-      const std::string here = x.session().device(), there = target.cast<std::string>();
-      // "CPU" is the first of its kind, and the case of letters does not matter, as in PyTorch.
-      const std::string upper = py::str(target.attr("upper")());
-      if (upper != here && upper + ":0" != here) {
-        Raise(
-            InvalidArgument("to: the tensor is on {}; for {} connect a client to that device and "
-                            "go through numpy()",
-                            here, there));
-      }
+      const Tensor& other = target.cast<const Tensor&>();
+      cast = other.stored_dtype();
+      devices = other.devices();
+      axis = other.shard_axis();
+    } else if (py::isinstance<py::tuple>(target) || py::isinstance<py::list>(target) ||
+               (py::isinstance<py::str>(target) &&
+                !DTypeFromName(target.cast<std::string>()).has_value())) {
+      devices = ParseDevices(target);
     } else {
       cast = ParseStored(target);
     }
@@ -167,7 +166,13 @@ py::object To(const py::object& self, const py::args& targets, py::object device
   }
   visit(device);
   visit(dtype);
-  if (cast && *cast != x.dtype()) return py::cast(Checked(Cast(x, *cast)));
+  Tensor result = x;
+  if (cast && *cast != x.dtype()) result = Checked(Cast(x, *cast));
+  if (!devices.empty()) {
+    const Placement to = ValueOrRaise(x.session().FindPlacement(devices, axis.value_or(kWhole)));
+    if (x.session().PlacementOf(x.state()) != to) result = Checked(result.Shard(devices, axis));
+  }
+  if (result.state() != x.state()) return py::cast(result);
   return copy ? py::cast(Clone(x)) : self;
 }
 
@@ -195,7 +200,6 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
            py::arg("requires_grad") = false)
       .def_property_readonly("shape", &ShapeOf)
       .def_property_readonly("dtype", &Tensor::dtype)
-      .def_property_readonly("device", [](const Tensor& x) { return x.session().device(); })
       .def_property_readonly("ndim", &Tensor::rank)
       .def(
           "size",
@@ -367,16 +371,17 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             return Checked(LiftView([](const Expr& e) { return Detach(e); }, x));
           },
           "The same values, where gradients end. A view.")
-      .def("to", &To, py::arg("device") = py::none(), py::arg("dtype") = py::none(),
-           py::arg("non_blocking") = false, py::arg("copy") = false,
-           "As another dtype; a device must be the one it is on. The tensor itself if nothing "
-           "changes.")
+      .def(
+          "to", &To, py::arg("device") = py::none(), py::arg("dtype") = py::none(),
+          py::arg("non_blocking") = false, py::arg("copy") = false,
+          "As another dtype, on another device or whole on several, or both as another tensor. The "
+          "tensor itself if\nnothing changes.")
       .def(
           "cpu",
           [](const py::object& self) {
             return To(self, py::make_tuple("CPU"), py::none(), py::none(), false, false);
           },
-          "The tensor, if it is on the first CPU device.")
+          "The tensor on the first CPU device.")
       .def(
           "pin_memory", [](const py::object& self) { return self; }, "The tensor.")
       .def(

@@ -48,7 +48,7 @@ RETURNS = {
     "__bool__": "bool", "tolist": "Any", "item": "Any", "__eq__": "Any", "__ne__": "Any", "__reduce__": "tuple[Any, ...]",
 }  # fmt: skip
 # Likewise of properties, where a method of another class has the name.
-PROPERTIES = {"bitsize": "int", "min": "Any", "max": "Any", "fast_math": "bool"}
+PROPERTIES = {"bitsize": "int", "device": "Any", "shard_axis": "int | None", "min": "Any", "max": "Any", "fast_math": "bool"}
 # Methods of a tensor that are also functions of a sequence of them.
 EITHER = {
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack", "column_stack", "atleast_1d",

@@ -5,7 +5,11 @@
 
 namespace tensord::python {
 
+// A name or several.
+std::vector<std::string> ParseDevices(py::handle value);
+
 void BindLinalg(py::class_<Tensor>& tensor, py::module_& module);
+void BindPlace(py::module_& module, py::class_<Tensor>& tensor);
 void BindRandom(py::class_<Tensor>& tensor);
 void BindResample(py::class_<Tensor>& tensor);
 

@@ -1,6 +1,6 @@
 // Collectives: what a value becomes when the devices of a program put theirs together. In a program
 // for n devices every node is a value on each of them; these functions are made of Exchange, which
-// alone moves anything. All devices get the same bits.
+// alone moves anything. All devices get the same bits. Not for front ends, whose tensors are whole.
 //
 // `devices` is that number n, 2 at least.
 #pragma once

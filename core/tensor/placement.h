@@ -1,5 +1,5 @@
-// Where tensors are. Internal to clients, which keep it beside what a tensor is: programs are over
-// whole tensors until partition.h divides them.
+// Where tensors are. Not for front ends but the session that sends programs, which keeps it beside
+// what a tensor is: programs are over whole tensors until partition.h divides them.
 #pragma once
 
 #include <cstdint>

@@ -95,6 +95,7 @@ from tensord.interop import from_dlpack
 from tensord.jit import jit
 from tensord.loops import fori_loop, scan, while_loop
 from tensord.numerics import fast_math
+from tensord.place import device
 from tensord.random import (
     bernoulli,
     fork_rng,
