@@ -8,7 +8,7 @@
 // How a value is divided follows from its operands, op by op: each op keeps the division that it
 // can compute with what a device has, and where it can't the operands are gathered first, so that
 // every program can be partitioned. Results are those of the whole program, but for the order in
-// which floats are added.
+// which floats are added. Not for front ends but the session that sends programs.
 #pragma once
 
 #include <absl/status/statusor.h>
