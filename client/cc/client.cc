@@ -60,6 +60,18 @@ Tensor Client::Zeros(absl::Span<const int64_t> shape, DType dtype) const {
 Tensor Client::Ones(absl::Span<const int64_t> shape, DType dtype) const {
   return Full(shape, 1, dtype);
 }
+Tensor Client::Arange(Number start, Number stop, Number step, std::optional<DType> dtype) const {
+  return Make([&](Graph& graph) {
+    return tensord::Arange(graph, start, stop, step,
+                           dtype.value_or(ArangeDType(start, stop, step)));
+  });
+}
+Tensor Client::Linspace(Number start, Number stop, int64_t steps, DType dtype) const {
+  return Make([&](Graph& graph) { return tensord::Linspace(graph, start, stop, steps, dtype); });
+}
+Tensor Client::Eye(int64_t rows, int64_t columns, DType dtype) const {
+  return Make([&](Graph& graph) { return tensord::Eye(graph, rows, columns, dtype); });
+}
 
 Tensor Client::RandomVaries() const {
   return Tensor(session_->Failed(InvalidArgument(

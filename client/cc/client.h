@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,12 +45,18 @@ class Client {
                     DTypeOf<T>(), shape);
   }
 
-  // A tensor from a function of core/tensor that needs no operand:
-  //   client->Make([](Graph& graph) { return Arange(graph, 0, 10, 1, DType::kInt32); })
+  // A tensor from a function of core/tensor that needs no operand. They are in operations.h, too:
+  // Logspace(*client, 0, 1, 5, 10, DType::kFloat32).
   Tensor Make(const std::function<Expr(Graph&)>& function) const;
   Tensor Full(absl::Span<const int64_t> shape, Number value, DType dtype) const;
   Tensor Zeros(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;
   Tensor Ones(absl::Span<const int64_t> shape, DType dtype = DType::kFloat32) const;
+  // start, start + step, ... before stop, in the dtype of ArangeDType unless one is given.
+  Tensor Arange(Number start, Number stop, Number step = 1,
+                std::optional<DType> dtype = std::nullopt) const;
+  // Evenly spaced, both ends included.
+  Tensor Linspace(Number start, Number stop, int64_t steps, DType dtype = DType::kFloat32) const;
+  Tensor Eye(int64_t rows, int64_t columns, DType dtype = DType::kFloat32) const;
 
   // Random numbers from a counter-based generator that lives on the device. A client starts with a
   // seed of its own.

@@ -1,59 +1,24 @@
-// The tensor language over tensors. Functions mean what they mean in core/tensor; those that have
-// no name here are called through Lift.
+// The tensor language over tensors: every function of core/tensor, by its name and with its default
+// arguments, and operators.
+//
+//   Tensor y = Softmax(MatMul(x, Transpose(x, 0, 1)) / 10, -1);
+//   auto [values, indices] = TopK(y, 2);
+//   Tensor picked = Index(y, {Slice{.begin = 1}, indices});
+//
+// Operators are elementwise and mean what they mean in Python: % has the sign of the divisor, >> is
+// arithmetic, & | ^ ~ are of bits. So == compares elements and gives a bool tensor. A tensor is no
+// condition and turns into no bool, hence what wants to know whether two tensors are one (an if,
+// std::find, EXPECT_EQ) does not compile; compare state(), or the data. There is no += and so on:
+// it could mean another tensor by that name or Assign, which can fail. && || ! are LogicalAnd and
+// such.
 #pragma once
 
-#include <concepts>
-#include <initializer_list>
-
-#include "client/cc/tensor.h"
-#include "core/tensor/activation.h"
-#include "core/tensor/elementwise.h"
-#include "core/tensor/movement.h"
-#include "core/tensor/nn.h"
+#include "client/cc/functional.h"  // IWYU pragma: export
+#include "client/cc/operations.h"  // IWYU pragma: export
+#include "client/cc/tensor.h"      // IWYU pragma: export
 #include "core/tensor/number.h"
-#include "core/tensor/reduce.h"
 
 namespace tensord {
-
-#define TD_UNARY(Name)                                     \
-  inline Tensor Name(const Tensor& x) {                    \
-    return Lift([](const Expr& e) { return Name(e); }, x); \
-  }
-TD_UNARY(Neg)
-TD_UNARY(Abs)
-TD_UNARY(Exp)
-TD_UNARY(Log)
-TD_UNARY(Sqrt)
-TD_UNARY(Sin)
-TD_UNARY(Cos)
-TD_UNARY(Tanh)
-TD_UNARY(Sigmoid)
-TD_UNARY(Relu)
-TD_UNARY(Detach)
-TD_UNARY(Contiguous)
-#undef TD_UNARY
-
-#define TD_BINARY(Name)                                                         \
-  inline Tensor Name(const Tensor& a, const Tensor& b) {                        \
-    return Lift([](const Expr& x, const Expr& y) { return Name(x, y); }, a, b); \
-  }                                                                             \
-  inline Tensor Name(const Tensor& a, Number b) {                               \
-    return Lift([b](const Expr& x) { return Name(x, b); }, a);                  \
-  }                                                                             \
-  inline Tensor Name(Number a, const Tensor& b) {                               \
-    return Lift([a](const Expr& y) { return Name(a, y); }, b);                  \
-  }
-TD_BINARY(Add)
-TD_BINARY(Sub)
-TD_BINARY(Mul)
-TD_BINARY(Div)
-TD_BINARY(Maximum)
-TD_BINARY(Minimum)
-TD_BINARY(Pow)
-TD_BINARY(Eq)
-TD_BINARY(Lt)
-TD_BINARY(Gt)
-#undef TD_BINARY
 
 #define TD_OPERATOR(symbol, Name)                                                        \
   inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return Name(a, b); } \
@@ -63,35 +28,20 @@ TD_OPERATOR(+, Add)
 TD_OPERATOR(-, Sub)
 TD_OPERATOR(*, Mul)
 TD_OPERATOR(/, Div)
+TD_OPERATOR(%, Mod)
+TD_OPERATOR(&, BitwiseAnd)
+TD_OPERATOR(|, BitwiseOr)
+TD_OPERATOR(^, BitwiseXor)
+TD_OPERATOR(<<, ShiftLeft)
+TD_OPERATOR(>>, ShiftRight)
+TD_OPERATOR(==, Eq)
+TD_OPERATOR(!=, Ne)
+TD_OPERATOR(<, Lt)
+TD_OPERATOR(<=, Le)
+TD_OPERATOR(>, Gt)
+TD_OPERATOR(>=, Ge)
 #undef TD_OPERATOR
 inline Tensor operator-(const Tensor& x) { return Neg(x); }
-
-inline Tensor MatMul(const Tensor& a, const Tensor& b) {
-  return Lift([](const Expr& x, const Expr& y) { return MatMul(x, y); }, a, b);
-}
-inline Tensor Cast(const Tensor& x, DType dtype) {
-  return Lift([dtype](const Expr& e) { return Cast(e, dtype); }, x);
-}
-inline Tensor Reshape(const Tensor& x, absl::Span<const int64_t> dims) {
-  return LiftView([dims](const Expr& e) { return Reshape(e, dims); }, x);
-}
-inline Tensor Transpose(const Tensor& x, int64_t axis0, int64_t axis1) {
-  return LiftView([=](const Expr& e) { return Transpose(e, axis0, axis1); }, x);
-}
-inline Tensor SliceAxis(const Tensor& x, int64_t axis, const Slice& slice) {
-  return LiftView([&](const Expr& e) { return SliceAxis(e, axis, slice); }, x);
-}
-inline Tensor Sum(const Tensor& x, const Axes& axes = {}, Keep keep = kDropDims) {
-  return Lift([&](const Expr& e) { return Sum(e, axes, keep); }, x);
-}
-inline Tensor Mean(const Tensor& x, const Axes& axes = {}, Keep keep = kDropDims) {
-  return Lift([&](const Expr& e) { return Mean(e, axes, keep); }, x);
-}
-inline Tensor Max(const Tensor& x, const Axes& axes = {}, Keep keep = kDropDims) {
-  return Lift([&](const Expr& e) { return Max(e, axes, keep); }, x);
-}
-inline Tensor Softmax(const Tensor& x, int64_t axis) {
-  return Lift([axis](const Expr& e) { return Softmax(e, axis); }, x);
-}
+inline Tensor operator~(const Tensor& x) { return BitwiseNot(x); }
 
 }  // namespace tensord

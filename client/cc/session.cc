@@ -185,11 +185,11 @@ Session::ValueRef Session::NewLeaf(DType dtype, std::vector<int64_t> shape) {
 
 // The version of an operand that a new expression is built over.
 absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
+  TD_RETURN_IF_ERROR(state->error);
   if (state->session.get() != this) {
     return InvalidArgument(
         "operands belong to different clients; bring one over with numpy() or ToHost first");
   }
-  TD_RETURN_IF_ERROR(state->error);
   const Trace* trace = CurrentTrace(*this);
   // A captured program has the base as its input, so that a view sees what the program assigns.
   Settle(*state);

@@ -170,7 +170,10 @@ std::vector<Tensor> Checkpoint(absl::Span<const Tensor> results,
 absl::Status Realize(absl::Span<const Tensor> tensors) {
   if (tensors.empty()) return absl::OkStatus();
   std::vector<client::StateRef> states;
-  for (const Tensor& tensor : tensors) states.push_back(tensor.state());
+  for (const Tensor& tensor : tensors) {
+    TD_RETURN_IF_ERROR(tensor.status());
+    states.push_back(tensor.state());
+  }
   return tensors[0].session().Realize(states);
 }
 

@@ -87,9 +87,9 @@ class Tensor {
   // Whether it has data on the daemon (which may still be under way).
   bool is_realized() const { return state_->session->IsRealized(state_); }
   // Sends what is needed to compute it; doesn't wait.
-  absl::Status Realize() const { return state_->session->Realize({&state_, 1}); }
+  absl::Status Realize() const { return ok() ? state_->session->Realize({&state_, 1}) : status(); }
   // Waits until it is computed, and says whether that went well.
-  absl::Status Wait() const { return state_->session->Wait({&state_, 1}); }
+  absl::Status Wait() const { return ok() ? state_->session->Wait({&state_, 1}) : status(); }
 
   // Row-major, little-endian; `out` has the tensor's size in bytes.
   absl::Status CopyTo(absl::Span<char> out) const;

@@ -1,5 +1,4 @@
 // Tensor: convolution, pooling, attention.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/operands.h"
 #include "core/base/status.h"

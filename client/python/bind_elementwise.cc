@@ -1,9 +1,10 @@
 // Tensor: operators and elementwise functions. Those that look alike are rows of tables, which the
 // tests iterate over too (_tensord._tables).
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/lift.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/special.h"
 
 namespace tensord::python {

@@ -4,8 +4,11 @@
 #include "core/base/status.h"
 #include "core/tensor/compact.h"
 #include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/index.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/order.h"
+#include "core/tensor/reduce.h"
 #include "core/tensor/scatter.h"
 
 namespace tensord::python {

@@ -1,7 +1,7 @@
 // Tensor: several tensors as one, and one as several.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/join.h"
 
 namespace tensord::python {
 namespace {

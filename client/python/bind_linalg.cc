@@ -1,6 +1,5 @@
 // Linear algebra and Fourier transforms. The package gives them their places: tensord.linalg,
 // tensord.fft.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/operands.h"
 #include "client/python/parts.h"

@@ -1,10 +1,11 @@
 // Tensor: losses. They are methods of the prediction; their keywords are PyTorch's.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/lift.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/loss.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/reduce.h"
 
 namespace tensord::python {
 namespace {

@@ -2,6 +2,8 @@
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/product.h"
 
 namespace tensord::python {
 void BindMath(py::class_<Tensor>& tensor) {

@@ -1,8 +1,9 @@
 // Tensor: the shape of one tensor. Most results are views (client/cc/tensor.h): what is written to
 // them is written to the tensor.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/size.h"
 
 namespace tensord::python {

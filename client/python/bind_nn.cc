@@ -1,13 +1,16 @@
 // Tensor: activations, normalisation, dropout, embeddings, distances.
 #include <algorithm>
 
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/lift.h"
 #include "core/base/status.h"
+#include "core/tensor/activation.h"
 #include "core/tensor/create.h"
 #include "core/tensor/distance.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/index.h"
+#include "core/tensor/nn.h"
+#include "core/tensor/reduce.h"
 
 namespace tensord::python {
 namespace {

@@ -1,8 +1,9 @@
 // Tensor: running reductions, sorting, and what follows from sorting.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/compact.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/order.h"
 #include "core/tensor/scan.h"
 

@@ -7,7 +7,9 @@
 #include "client/python/parts.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/hash.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/random.h"
 
 namespace tensord::python {

@@ -1,9 +1,10 @@
 // Tensor: reductions, and what is made of them.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/lift.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/join.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/statistics.h"
 
 namespace tensord::python {

@@ -1,5 +1,4 @@
 // Tensor: resizing and sampling.
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/operands.h"
 #include "client/python/parts.h"

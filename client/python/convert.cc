@@ -4,6 +4,7 @@
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/size.h"
 
 namespace tensord::python {

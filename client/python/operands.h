@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/movement.h"

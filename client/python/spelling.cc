@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/elementwise.h"
 
 namespace tensord::python {
 namespace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,10 +15,28 @@
 #include "core/compile/compiler.h"
 #include "core/compile/llvm_host.h"
 #include "core/compile/llvm_loader.h"
+#include "core/ir/eval.h"
 #include "core/ir/graph.h"
 #include "core/ir/linear.h"
 
 namespace tensord {
+
+// Elements as they lie in memory, and one of them back.
+inline std::vector<uint8_t> Pack(const std::vector<Scalar>& values) {
+  const int size = ItemSize(values[0].dtype);
+  std::vector<uint8_t> bytes(values.size() * size);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t bits = values[i].ToBits();
+    std::memcpy(&bytes[i * size], &bits, size);
+  }
+  return bytes;
+}
+
+inline Scalar Unpack(const std::vector<uint8_t>& bytes, DType dtype, size_t i) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &bytes[i * ItemSize(dtype)], ItemSize(dtype));
+  return Scalar::FromBits(dtype, bits);
+}
 
 class LinearBuilder {
  public:

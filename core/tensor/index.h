@@ -51,7 +51,9 @@ Expr GatherAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const Ex
 // int32, a new last axis of `classes`; a label outside gives all zeros.
 Expr OneHot(const Expr& labels, int64_t classes);
 
-// For scatter.cc: `axes` and then the others in order; the place in those axes as one, -1 for what
+// ---- for files that make functions of these
+
+// `axes` and then the others in order; the place in those axes as one, -1 for what
 // is outside; an integer that counts `elements` and holds every value of the index.
 Dims AxesFirst(const Expr& x, absl::Span<const int64_t> axes);
 Expr PositionAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const Expr> indices);

@@ -31,6 +31,8 @@ struct CumExtreme {
 CumExtreme CumMax(const Expr& x, int64_t axis);
 CumExtreme CumMin(const Expr& x, int64_t axis);
 
+// ---- for files that make functions of these
+
 // The derivative by x of y, a Scan of x, given that by y.
 Expr ScanGradient(const Expr& x, const Expr& y, const Expr& g);
 

@@ -62,6 +62,8 @@ Expr BinCount(const Expr& x, int64_t size, const std::optional<Expr>& weights = 
 // elements outside, NaN included, are left out. With low == high, between the extremes of x.
 Expr HistC(const Expr& x, int64_t bins, double low, double high);
 
+// ---- for files that make functions of these
+
 // The derivatives by the operands, given that by the result.
 Expr GatherGradient(const Expr& x, const Expr& index, const Expr& g);
 Expr ScatterGradient(const std::array<Expr, 3>& operands, const Expr& y, const Expr& g, int i);

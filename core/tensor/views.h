@@ -1,5 +1,6 @@
 // Movement applied to a product without hiding that it is one: the movement goes below Mul and
 // Expand. Gradients use it so that those of convolutions are again one sum over a product of views.
+// Internal to core/tensor.
 #pragma once
 
 #include "core/tensor/expr.h"

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -45,22 +44,6 @@ struct Case {
   Op op;
   DType result;
 };
-
-std::vector<uint8_t> Pack(const std::vector<Scalar>& values) {
-  const int size = ItemSize(values[0].dtype);
-  std::vector<uint8_t> bytes(values.size() * size);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t bits = values[i].ToBits();
-    std::memcpy(&bytes[i * size], &bits, size);
-  }
-  return bytes;
-}
-
-Scalar Unpack(const std::vector<uint8_t>& bytes, DType dtype, size_t i) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, &bytes[i * ItemSize(dtype)], ItemSize(dtype));
-  return Scalar::FromBits(dtype, bits);
-}
 
 std::string Show(const Scalar& x) {
   return IsFloat(x.dtype) ? fmt::format("{:a} ({})", x.f, x.f) : fmt::format("{}", x.i);

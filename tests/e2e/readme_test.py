@@ -32,5 +32,6 @@ def test_the_cpp_example(daemon):
     assert done.returncode == 0, done.stderr
     x = np.array([[1.0, 2, 3], [4, 5, 6]])
     p = np.exp(x @ x.T / 10)
-    np.testing.assert_allclose([float(line) for line in done.stdout.split()], (p / p.sum(1, keepdims=True)).ravel(),
-                               rtol=1e-4)  # fmt: skip
+    y = p / p.sum(1, keepdims=True)
+    expected = np.concatenate([y, y.max(1, keepdims=True), y.argmax(1)[:, None]], 1)
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], expected.ravel(), rtol=1e-4)
