@@ -56,11 +56,10 @@ class _Table(Module):
         scale = (asked & (norms > self.max_norm)).where(self.max_norm / (norms + 1e-7), 1.0)
         self.weight.assign((table * scale).cast(table.dtype))
 
-    def extra_repr(self) -> str:
-        shown = {"padding_idx": (self.padding_idx, None), "max_norm": (self.max_norm, None),
-                 "norm_type": (self.norm_type, 2.0)}  # fmt: skip
+    def _text(self, *names: str) -> str:
+        defaults = {"norm_type": 2.0, "mode": None}
         return f"{self.num_embeddings}, {self.embedding_dim}" + "".join(
-            f", {name}={value}" for name, (value, default) in shown.items() if value != default)
+            f", {name}={getattr(self, name)!r}" for name in names if getattr(self, name) != defaults.get(name))
 
 
 class Embedding(_Table):
@@ -87,6 +86,9 @@ class Embedding(_Table):
         self._limit_norms(input)
         return input.embedding(self.weight, self.padding_idx)
 
+    def extra_repr(self) -> str:
+        return self._text("padding_idx", "max_norm", "norm_type")
+
 
 class EmbeddingBag(_Table):
     """Sums, means or maxima of rows over bags of indices: [bags, size] or, with offsets [bags] of where each begins,
@@ -108,4 +110,4 @@ class EmbeddingBag(_Table):
                                per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, mode={self.mode!r}"
+        return self._text("max_norm", "norm_type", "mode", "padding_idx")

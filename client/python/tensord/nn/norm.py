@@ -28,12 +28,12 @@ class _ByChannel(Module):
     num_batches_tracked: Optional[Tensor]
 
     def __init__(self, num_features: int, eps: float, momentum: Optional[float], affine: bool,
-                 track_running_stats: bool, device: Optional[str], dtype: Optional[DTypeLike]) -> None:
+                 track_running_stats: bool, bias: bool, device: Optional[str], dtype: Optional[DTypeLike]) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         self.weight = empty_parameter(num_features, dtype=dtype, device=device) if affine else None
-        self.bias = empty_parameter(num_features, dtype=dtype, device=device) if affine else None
+        self.bias = empty_parameter(num_features, dtype=dtype, device=device) if affine and bias else None
         # With memory of their own, which programs overwrite.
         buffers: dict[str, Optional[Tensor]] = {
             "running_mean": zeros(num_features, dtype=dtype), "running_var": ones(num_features, dtype=dtype),
@@ -51,8 +51,9 @@ class _ByChannel(Module):
                 init.constant_(buffer, value)
 
     def _reset_affine(self) -> None:
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def reset_parameters(self) -> None:
@@ -70,7 +71,7 @@ class _ByChannel(Module):
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"track_running_stats={self.track_running_stats}")
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 class BatchNorm(_ByChannel):
@@ -81,9 +82,9 @@ class BatchNorm(_ByChannel):
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Optional[str] = None,
-                 dtype: Optional[DTypeLike] = None) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 track_running_stats: bool = True, device: Optional[str] = None, dtype: Optional[DTypeLike] = None, *,
+                 bias: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
@@ -135,14 +136,14 @@ class InstanceNorm(_InstanceNorm):
 
     def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True, device: Optional[str] = None,
                  dtype: Optional[DTypeLike] = None) -> None:
-        super().__init__(num_features, eps, 0.1, affine, False, device, dtype)
+        super().__init__(num_features, eps, 0.1, affine, False, True, device, dtype)
 
 
 class _InstanceNormNd(_InstanceNorm):
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-                 track_running_stats: bool = False, device: Optional[str] = None,
-                 dtype: Optional[DTypeLike] = None) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 track_running_stats: bool = False, device: Optional[str] = None, dtype: Optional[DTypeLike] = None, *,
+                 bias: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, bias, device, dtype)
 
 
 class InstanceNorm1d(_InstanceNormNd):
@@ -224,25 +225,27 @@ class GroupNorm(Module):
     """Normalises groups of the channels (axis 1); weight and bias [num_channels]."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
-                 device: Optional[str] = None, dtype: Optional[DTypeLike] = None) -> None:
+                 device: Optional[str] = None, dtype: Optional[DTypeLike] = None, *, bias: bool = True) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise InvalidArgumentError(f"GroupNorm: {num_channels} channels in {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = empty_parameter(num_channels, dtype=dtype, device=device) if affine else None
-        self.bias = empty_parameter(num_channels, dtype=dtype, device=device) if affine else None
+        self.bias = empty_parameter(num_channels, dtype=dtype, device=device) if affine and bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return input.group_norm(self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+                f"bias={self.bias is not None}")
 
 
 class LocalResponseNorm(Module):

@@ -5,6 +5,7 @@ the mask is."""
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any, Optional, Union
 
@@ -22,12 +23,20 @@ from tensord.nn.module import Module
 from tensord.nn.norm import LayerNorm
 
 Activation = Union[str, Callable[[Tensor], Tensor]]
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": Tensor.relu, "gelu": F.gelu}
+
+
+def _relu(x: Tensor) -> Tensor:
+    return x.relu()
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": _relu, "gelu": F.gelu}
 
 
 def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
-    if not isinstance(activation, str):
+    if isinstance(activation, Module) or inspect.isfunction(activation):
         return activation
+    if not isinstance(activation, str):
+        return lambda x: activation(x)  # methods of C++, as Tensor.relu, can't be copied with the layer
     if activation not in _ACTIVATIONS:
         raise InvalidArgumentError(f"the activation is 'relu', 'gelu' or a function, not '{activation}'")
     return _ACTIVATIONS[activation]
