@@ -97,7 +97,8 @@ class Module:
             raise TypeError(f"{type(self).__name__}: a name is a string, not {name!r}")
         if not name or "." in name:
             raise KeyError(f"{type(self).__name__}: the name '{name}' is empty or has a dot")
-        if hasattr(self, name) and not isinstance(self.__dict__.get(name), (Tensor, Module, type(None))):
+        replaceable = isinstance(self.__dict__.get(name, self), (Tensor, type(None))) or name in dict(self._own("module"))
+        if hasattr(self, name) and not replaceable:
             raise KeyError(f"{type(self).__name__} has an attribute '{name}' already")
         return name
 

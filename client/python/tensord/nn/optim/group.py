@@ -36,7 +36,8 @@ class ParamGroup(dict[str, Any]):
                 self._live[name].assign(data)
             else:
                 self._live[name] = data.clone()
-            (self._on_device.add if isinstance(value, Tensor) else self._on_device.discard)(name)
+            if isinstance(value, Tensor):
+                self._on_device.add(name)  # for good: the program that did it may run again
         super().__setitem__(name, value)
 
     def __getitem__(self, name: str) -> Any:
