@@ -1,7 +1,17 @@
 """Layers, optimisers and losses, by PyTorch's names and with its arguments, defaults and state dicts.
 
 Layers are Modules (see nn.module); a plain object with tensors and layers as attributes does as well, and its tensors are
-found by nn.state.
+found by nn.state. Where this is not PyTorch:
+
+- Whether a layer trains is what train() or eval() said, and before either is called what `with tensord.training()` says;
+  PyTorch's modules train from the start.
+- `inplace` changes nothing. An index outside of an Embedding's table gives a zero row. Gradients of tables are dense, and
+  scale_grad_by_freq is refused.
+- `reduction` of losses and what follows it are keywords, since PyTorch has deprecated arguments before it.
+- BatchNorm and InstanceNorm without a number take inputs of any rank, InstanceNorm with a weight and bias by default;
+  LayerNorm2d, LARS, LAMB and OptimizerGroup are additions.
+- lr has a default in all optimisers; step() refuses to run if no parameter has a gradient. Muon is in float32.
+- Random numbers are other ones, of the same distributions.
 """
 
 from __future__ import annotations
