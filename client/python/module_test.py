@@ -295,3 +295,36 @@ def test_nn_has_all_names_that_it_lists():
     assert [name for name in nn.__all__ if not hasattr(nn, name)] == []
     undocumented = [name for name in nn.__all__ if not (getattr(nn, name).__doc__ or "").strip()]
     assert undocumented == []
+
+
+def test_parametrisations_come_and_go():
+    class Symmetric(nn.Module):
+        def forward(self, x):
+            return x.triu() + x.triu(1).transpose(0, 1)
+
+    class Doubled(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+        def right_inverse(self, x):
+            return x / 2
+
+    parametrize = nn.utils.parametrize
+    layer = nn.Linear(3, 3)
+    before = layer.weight.numpy()
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    weight = layer.weight.numpy()
+    np.testing.assert_array_equal(weight, weight.T)
+    np.testing.assert_array_equal(np.triu(weight), np.triu(before))
+    assert [name for name, _ in layer.named_parameters()] == ["bias", "parametrizations.weight.original"]
+    parametrize.register_parametrization(layer, "bias", Doubled())
+    layer.bias = Tensor([2.0, 4.0, 6.0])
+    assert layer.parametrizations.bias.original.tolist() == [1, 2, 3] and layer.bias.tolist() == [2, 4, 6]
+    assert parametrize.is_parametrized(layer, "bias") and isinstance(layer, nn.Linear)
+    parametrize.remove_parametrizations(layer, "weight")
+    parametrize.remove_parametrizations(layer, "bias", leave_parametrized=False)
+    assert type(layer) is nn.Linear and not parametrize.is_parametrized(layer)
+    np.testing.assert_array_equal(layer.weight.numpy(), weight)
+    assert layer.bias.tolist() == [1, 2, 3] and layer.bias.requires_grad
+    with pytest.raises(ValueError, match="Linear has no parameter 'gain'"):
+        parametrize.register_parametrization(layer, "gain", Doubled())

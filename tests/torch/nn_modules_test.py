@@ -410,3 +410,35 @@ def test_clipping(judge):
         torch.nn.utils.clip_grad_value_(theirs, 0.2)
         for p, q in zip(theirs, ours):
             np.testing.assert_allclose(q.grad.numpy(), p.grad.numpy(), rtol=1e-5)
+
+
+NORMS = [
+    ("Linear", (4, 3), (2, 4), "weight_norm", {}), ("Linear", (4, 3), (2, 4), "weight_norm", {"dim": None}),
+    ("Conv2d", (2, 3, 3), (1, 2, 5, 5), "weight_norm", {"dim": 1}), ("Linear", (4, 3), (2, 4), "spectral_norm", {}),
+    ("Conv2d", (2, 3, 3), (1, 2, 5, 5), "spectral_norm", {"n_power_iterations": 3}),
+    ("ConvTranspose2d", (2, 3, 3), (1, 2, 5, 5), "spectral_norm", {}),
+    ("Linear", (4, 3), (2, 4), "spectral_norm", {"name": "bias"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm", NORMS, ids=[f"{row[3]} of {row[0]} {row[4]}" for row in NORMS])
+def test_parametrised_weights(judge, norm, training):
+    name, args, shape, function, options = norm
+    theirs = getattr(torch.nn.utils.parametrizations, function)(getattr(torch.nn, name)(*args), **options).train(training)
+    ours = getattr(nn.utils.parametrizations, function)(getattr(nn, name)(*args), **options).train(training)
+    assert ours.load_state_dict(theirs.state_dict()) == ([], [])
+    value = x(*shape)
+    for _ in range(2):
+        theirs.zero_grad()
+        ours.zero_grad()
+        want, have = theirs(torch.tensor(value)), ours(Tensor(value))
+        want.square().sum().backward()
+        have.square().sum().backward()
+        tensord.realize(have, [p.grad for p in ours.parameters()], list(ours.state_dict().values()))
+        np.testing.assert_allclose(have.numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+        theirs_grads = {key: p.grad for key, p in theirs.named_parameters()}
+        for key, p in ours.named_parameters():
+            np.testing.assert_allclose(p.grad.numpy(), theirs_grads[key].numpy(), rtol=1e-3, atol=1e-4, err_msg=key)
+        for key, tensor in theirs.state_dict().items():
+            np.testing.assert_allclose(ours.state_dict()[key].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)

@@ -1,4 +1,4 @@
-"""torch.nn.utils: gradients and parameters as a whole."""
+"""Gradients and parameters as a whole."""
 
 from __future__ import annotations
 
