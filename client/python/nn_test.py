@@ -195,7 +195,7 @@ def test_state_by_name():
     net = Net()
     state = nn.state.get_state_dict(net)
     assert sorted(state) == ["layers.0.bias", "layers.0.weight", "layers.2.bias", "layers.2.weight",
-                             "norm.bias", "norm.running_mean", "norm.running_var", "norm.weight"]  # fmt: skip
+                             "norm.bias", "norm.num_batches_tracked", "norm.running_mean", "norm.running_var", "norm.weight"]  # fmt: skip
     assert len(nn.state.get_parameters(net)) == 6
     other = Net()
     nn.state.load_state_dict(other, {name: tensor.numpy() for name, tensor in state.items()})

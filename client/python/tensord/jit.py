@@ -10,6 +10,7 @@ import _tensord
 import numpy as np
 from _tensord import Tensor
 
+from tensord.given import Givens, noting, still_hold
 from tensord.training import is_training
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,12 +61,22 @@ def _key(structure: Any) -> Any:
     return type(structure), structure
 
 
+class _Capture:
+    """One program of a captured function, and what must hold for it to serve."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client  # kept, so that its identity stays that of the key
+        self.results: Any = None  # their structure, noted while the function is captured
+        self.givens: Givens = {}
+        self.program: _tensord._Jit
+
+
 class Jit(Generic[F]):
     """A captured function; made by jit."""
 
     def __init__(self, function: F) -> None:
         self.function = function
-        self._programs: dict[Any, tuple[_tensord._Jit, list[Any], Any]] = {}
+        self._captures: dict[Any, list[_Capture]] = {}
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,30 +85,30 @@ class Jit(Generic[F]):
         client = _tensord._current()
         key = (_key(structure), is_training(), _tensord.is_grad_enabled(), id(client))
         try:
-            found = self._programs.get(key)
+            captures = self._captures.setdefault(key, [])
         except TypeError as error:
             raise TypeError(
                 f"{self._name}: arguments of a captured function are tensors, arrays, structures of "
                 f"them, and values that can be hashed ({error})") from None
+        found = next((capture for capture in captures if still_hold(capture.givens)), None)
         if found is None:
-            # With the client's object, so that its identity stays that of the key.
-            found = (*self._prepare(structure), client)
-            self._programs[key] = found
-        program, results, _ = found
-        # The structure of the results is noted while the function is captured.
-        out = program(tensors)
-        return _unflatten(results[0], out)
+            found = self._prepare(structure, client)
+            captures.append(found)
+        out = found.program(tensors)
+        return _unflatten(found.results, out)
 
-    def _prepare(self, structure: Any) -> tuple[_tensord._Jit, list[Any]]:
-        results: list[Any] = [None]
+    def _prepare(self, structure: Any, client: Any) -> _Capture:
+        capture = _Capture(client)
 
         def run(tensors: list[Tensor]) -> list[Tensor]:
             args, kwargs = _unflatten(structure, tensors)
             out: list[Tensor] = []
-            results[0] = _flatten(self.function(*args, **kwargs), out)
+            with noting(capture.givens):
+                capture.results = _flatten(self.function(*args, **kwargs), out)
             return out
 
-        return _tensord._Jit(self._name, run), results
+        capture.program = _tensord._Jit(self._name, run)
+        return capture
 
     @property
     def _name(self) -> str:
@@ -106,11 +117,11 @@ class Jit(Generic[F]):
     @property
     def captures(self) -> int:
         """How often the function was captured so far."""
-        return sum(program.captures for program, _, _ in self._programs.values())
+        return sum(capture.program.captures for captures in self._captures.values() for capture in captures)
 
     def reset(self) -> None:
         """Forgets what was captured."""
-        self._programs.clear()
+        self._captures.clear()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         # A decorated method: one capture per object.

@@ -1,145 +1,86 @@
-"""Layers: plain objects, called as functions. Their parameters are found by nn.state."""
+"""Layers, optimisers and losses, by PyTorch's names and with its arguments, defaults and state dicts.
+
+Layers are Modules (see nn.module); a plain object with tensors and layers as attributes does as well, and its tensors are
+found by nn.state. Where this is not PyTorch:
+
+- Whether a layer trains is what train() or eval() said, and before either is called what `with tensord.training()` says;
+  PyTorch's modules train from the start.
+- `inplace` changes nothing. An index outside of an Embedding's table gives a zero row. Gradients of tables are dense, and
+  scale_grad_by_freq is refused.
+- `reduction` of losses and what follows it are keywords, since PyTorch has deprecated arguments before it.
+- BatchNorm and InstanceNorm without a number take inputs of any rank, InstanceNorm with a weight and bias by default;
+  LayerNorm2d, LARS, LAMB and OptimizerGroup are additions.
+- lr has a default in all optimisers; step() refuses to run if no parameter has a gradient. Muon is in float32.
+- Random numbers are other ones, of the same distributions.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Union
-
-from _tensord import Tensor
-
-from tensord.creation import ones, uniform, zeros
-from tensord.errors import InvalidArgumentError
-from tensord.nn import functional, optim, state
-from tensord.training import is_training
-
-Size = Union[int, Sequence[int]]
-
-
-class Linear:
-    """x [.., in] to [.., out]. The weight is [out, in]."""
-
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
-        bound = 1 / math.sqrt(in_features)
-        self.weight = uniform(out_features, in_features, low=-bound, high=bound,
-                              requires_grad=True)
-        self.bias = uniform(out_features, low=-bound, high=bound,
-                            requires_grad=True) if bias else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return functional.linear(x, self.weight, self.bias)
-
-
-class Conv2d:
-    """x [batch, in, height, width]. The weight is [out, in / groups, height, width]."""
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
-                 padding: Size = 0, dilation: Size = 1, groups: int = 1, bias: bool = True) -> None:
-        taps = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
-        if in_channels % groups or out_channels % groups:
-            raise InvalidArgumentError(
-                f"Conv2d: {in_channels} to {out_channels} channels in {groups} groups")
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        bound = 1 / math.sqrt(in_channels // groups * math.prod(taps))
-        self.weight = uniform(out_channels, in_channels // groups, *taps, low=-bound, high=bound,
-                              requires_grad=True)
-        self.bias = uniform(out_channels, low=-bound, high=bound,
-                            requires_grad=True) if bias else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return functional.conv2d(x, self.weight, self.bias, self.stride, self.padding,
-                                 self.dilation, self.groups)
-
-
-class BatchNorm:
-    """Normalises each channel (axis 1): by the batch inside `with training():`, which also updates
-    the running statistics, and by these outside."""
-
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1,
-                 affine: bool = True, track_running_stats: bool = True) -> None:
-        self.eps, self.momentum = eps, momentum
-        self.weight = ones(num_features, requires_grad=True) if affine else None
-        self.bias = zeros(num_features, requires_grad=True) if affine else None
-        self.running_mean = zeros(num_features).clone() if track_running_stats else None
-        self.running_var = ones(num_features).clone() if track_running_stats else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        mean, var = self.running_mean, self.running_var
-        if mean is None or var is None:
-            return x.batch_norm_train(self.weight, self.bias, self.eps)[0]
-        if not is_training():
-            return x.batch_norm(mean, var, self.weight, self.bias, self.eps)
-        y, batch_mean, batch_var = x.batch_norm_train(self.weight, self.bias, self.eps)
-        mean.assign(mean * (1 - self.momentum) + batch_mean.detach() * self.momentum)
-        var.assign(var * (1 - self.momentum) + batch_var.detach() * self.momentum)
-        return y
-
-
-BatchNorm2d = BatchNorm
-
-
-class LayerNorm:
-    """Normalises over the last axes, those of normalized_shape."""
-
-    def __init__(self, normalized_shape: Size, eps: float = 1e-5,
-                 elementwise_affine: bool = True) -> None:
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
-        self.normalized_shape: tuple[int, ...] = tuple(shape)
-        self.eps = eps
-        self.weight = ones(*self.normalized_shape, requires_grad=True) if elementwise_affine else None
-        self.bias = zeros(*self.normalized_shape, requires_grad=True) if elementwise_affine else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.layer_norm(self.normalized_shape, self.weight, self.bias, self.eps)
-
-
-class GroupNorm:
-    """Normalises groups of channels."""
-
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5,
-                 affine: bool = True) -> None:
-        self.num_groups, self.eps = num_groups, eps
-        self.weight = ones(num_channels, requires_grad=True) if affine else None
-        self.bias = zeros(num_channels, requires_grad=True) if affine else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.group_norm(self.num_groups, self.weight, self.bias, self.eps)
-
-
-class RMSNorm:
-    """Scales the last axis to a root mean square of one."""
-
-    def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
-        self.dim, self.eps = dim, eps
-        self.weight = ones(dim, requires_grad=True) if elementwise_affine else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.rms_norm(self.weight, self.eps)
-
-
-class Embedding:
-    """Rows of a table by index; a zero row for an index outside."""
-
-    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        bound = math.sqrt(6 / (num_embeddings + embedding_dim))
-        self.weight = uniform(num_embeddings, embedding_dim, low=-bound, high=bound,
-                              requires_grad=True)
-
-    def __call__(self, index: Tensor) -> Tensor:
-        return index.embedding(self.weight)
-
-
-class Dropout:
-    """Zeros with probability p inside `with training():`."""
-
-    def __init__(self, p: float = 0.5) -> None:
-        self.p: float = p
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x.dropout(self.p, is_training())
-
+from tensord.nn import functional, init, optim, state, utils
+from tensord.nn.activation import (
+    CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish,
+    PReLU, RReLU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign,
+    Tanh, Tanhshrink, Threshold,
+)  # fmt: skip
+from tensord.nn.attention import MultiheadAttention
+from tensord.nn.container import Sequential, ModuleList, ParameterList, ModuleDict, ParameterDict
+from tensord.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from tensord.nn.distance import CosineSimilarity, PairwiseDistance
+from tensord.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, AlphaDropout, FeatureAlphaDropout
+from tensord.nn.embedding import Embedding, EmbeddingBag
+from tensord.nn.linear import Identity, Linear, Bilinear
+from tensord.nn.loss import (
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss, HingeEmbeddingLoss,
+    HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, MultiLabelMarginLoss, MultiLabelSoftMarginLoss,
+    MultiMarginLoss, NLLLoss, NLLLoss2d, PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)  # fmt: skip
+from tensord.nn.module import Module
+from tensord.nn.norm import (
+    BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d,
+    InstanceNorm3d, LayerNorm, LayerNorm2d, LocalResponseNorm, RMSNorm,
+)  # fmt: skip
+from tensord.nn.padding import (
+    CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d, ReflectionPad1d,
+    ReflectionPad2d, ReflectionPad3d, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d,
+    ZeroPad3d,
+)  # fmt: skip
+from tensord.nn.parameter import Parameter
+from tensord.nn.pooling import (
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, FractionalMaxPool2d, FractionalMaxPool3d, LPPool1d,
+    LPPool2d, LPPool3d, MaxPool1d, MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
+)  # fmt: skip
+from tensord.nn.rnn import RNNCell, LSTMCell, GRUCell, RNN, LSTM, GRU
+from tensord.nn.shape import (
+    ChannelShuffle, Flatten, Fold, PixelShuffle, PixelUnshuffle, Unflatten, Unfold, Upsample, UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)  # fmt: skip
+from tensord.nn.transformer import (
+    Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+)  # fmt: skip
 
 __all__ = [
-    "BatchNorm", "BatchNorm2d", "Conv2d", "Dropout", "Embedding", "GroupNorm", "LayerNorm",
-    "Linear", "RMSNorm", "functional", "optim", "state",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss", "BCEWithLogitsLoss",
+    "BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "CELU", "CTCLoss", "ChannelShuffle",
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Conv1d",
+    "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "CosineEmbeddingLoss",
+    "CosineSimilarity", "CrossEntropyLoss", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU", "Embedding",
+    "EmbeddingBag", "FeatureAlphaDropout", "Flatten", "Fold", "FractionalMaxPool2d", "FractionalMaxPool3d", "GELU",
+    "GLU", "GRU", "GRUCell", "GaussianNLLLoss", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d", "LPPool3d", "LSTM", "LSTMCell", "LayerNorm",
+    "LayerNorm2d", "LeakyReLU", "Linear", "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "MSELoss",
+    "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Mish",
+    "Module", "ModuleDict", "ModuleList", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
+    "MultiheadAttention", "NLLLoss", "NLLLoss2d", "PReLU", "PairwiseDistance", "Parameter", "ParameterDict",
+    "ParameterList", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "RMSNorm", "RNN", "RNNCell", "RReLU",
+    "ReLU", "ReLU6", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d",
+    "ReplicationPad2d", "ReplicationPad3d", "SELU", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
+    "SoftMarginLoss", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
+    "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold",
+    "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "functional",
+    "init", "optim", "state", "utils",
 ]  # fmt: skip

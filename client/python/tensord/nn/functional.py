@@ -418,6 +418,8 @@ def multi_head_attention_forward(
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # asked for by `from .. import`, when tensord.functional can't be made yet
+        raise AttributeError(name)
     from tensord import functional  # it takes functions from here
 
     if name in functional.__all__ or (name.endswith("_") and name[:-1] in functional.__all__):

@@ -9,6 +9,7 @@ import numpy as np
 from _tensord import Tensor, realize
 
 from tensord.errors import InvalidArgumentError
+from tensord.nn.module import INTERNAL, Module
 
 
 def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]:
@@ -54,7 +55,9 @@ def _walk(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
     if isinstance(obj, (str, bytes, np.ndarray, int, float)) or obj is None or id(obj) in seen:
         return
     seen.add(id(obj))
-    if isinstance(obj, Mapping):
+    if isinstance(obj, Module):
+        items = ((name, value) for name, value in vars(obj).items() if obj._buffers.get(name, name not in INTERNAL))
+    elif isinstance(obj, Mapping):
         items = ((str(key), value) for key, value in obj.items())
     elif isinstance(obj, (list, tuple)):
         items = ((str(i), value) for i, value in enumerate(obj))
