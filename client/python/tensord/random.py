@@ -78,9 +78,31 @@ def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype:
     return randint(*tensor.shape, low=low, high=high, dtype="int64").cast(target)
 
 
-def normal(*size: Any, mean: float = 0.0, std: float = 1.0, dtype: Optional[DTypeLike] = None,
-           requires_grad: bool = False) -> Tensor:
-    """Normal numbers: a new tensor, other than the method normal_, which fills one."""
+def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[int]] = None,
+           dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers: a new tensor, other than the method normal_, which fills one. Two forms:
+
+    normal(*shape, mean=0.0, std=1.0)                      the native one: the shape comes first
+    normal(mean, std), normal(mean, std, size)             PyTorch's: one is a tensor or a float, or size is a tuple
+
+    Without a size, mean and std are tensors, or one of them, which broadcast. TypeError for anything else.
+    """
+    bounds = any(isinstance(arg, (Tensor, float)) for arg in args) or (
+        len(args) == 3 and isinstance(args[2], (tuple, list)))
+    if bounds:
+        if len(args) > 3 or (len(args) == 3 and size is not None):
+            raise TypeError(f"normal: {len(args)} arguments; it takes mean, std and size")
+        mean, std, size = (*args, *(mean, std, size)[len(args):])
+    elif args:
+        if size is not None:
+            raise TypeError("normal: the size is given twice")
+        size = _sizes(args)
+    if size is None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        size = ()
+    if size is None:
+        size = _tensord._broadcast_shapes([tuple(each.shape) for each in (mean, std) if isinstance(each, Tensor)])
+        floats = [each.dtype for each in (mean, std) if isinstance(each, Tensor) and each.dtype.is_floating_point]
+        dtype = dtype or (floats[0] if floats else None)
     return _made(randn(*size, dtype=dtype) * std + mean, requires_grad)
 
 
