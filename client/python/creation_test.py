@@ -211,5 +211,6 @@ def test_integers_between_bounds_are_cut_off():
     assert tensord.linspace(4.3, -3, 8, dtype="int32").tolist() == [4, 3, 2, 1, 0, -1, -2, -3]
     assert tensord.logspace(0, 4, 5, 2, dtype="int32").tolist() == [1, 2, 4, 8, 16]
     assert tensord.logspace(4.3, 0, 2, dtype="int64").tolist() == [10000, 1]
-    assert tensord.fill(Tensor([1, 2]), 7.9).tolist() == [7, 7] and tensord.fill(Tensor([1.0]), Tensor(3)).tolist() == [3.0]
+    assert tensord.fill(Tensor([1, 2]), 7.9).tolist() == [7, 7]
+    assert tensord.fill(Tensor([1.0]), Tensor(3)).tolist() == [3.0]
     assert tensord.rsub(Tensor([1, 2]), 5, alpha=2).tolist() == [3, 1]

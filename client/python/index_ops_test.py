@@ -139,23 +139,24 @@ def test_an_embedding_learns_the_rows_that_it_reads():
 
 
 def test_a_tensor_without_axes_is_a_row_of_one():
-    x, index = Tensor(3.0, dtype="float32"), Tensor([0])
+    x, index = Tensor(np.float32(3)), Tensor([0])
+    two = Tensor(np.float32(2))
     for axis in (0, -1):
         assert x.gather(axis, index).tolist() == [3.0] and x.gather(axis, Tensor(0)).tolist() == 3.0
         assert x.index_select(axis, index).tolist() == 3.0
-        assert x.index_add(axis, index, Tensor(2.0), alpha=4).tolist() == 11.0
-        assert x.index_copy(axis, index, Tensor(2.0)).tolist() == 2.0
+        assert x.index_add(axis, index, two, alpha=4).tolist() == 11.0
+        assert x.index_copy(axis, index, two).tolist() == 2.0
         assert x.index_fill(axis, index, 5).tolist() == 5.0
-        assert x.index_reduce(axis, Tensor([0]), Tensor(2.0), "prod").tolist() == 6.0
+        assert x.index_reduce(axis, Tensor([0]), two, "prod").tolist() == 6.0
         assert x.scatter(axis, index, Tensor([2.0])).tolist() == 2.0
-        assert x.scatter_add(axis, Tensor(0), Tensor(2.0)).tolist() == 5.0
+        assert x.scatter_add(axis, Tensor(0), two).tolist() == 5.0
     for call in (lambda: x.gather(1, index), lambda: x.index_select(1, index), lambda: x.index_fill(-2, index, 1)):
         with pytest.raises(IndexError):
             call()
     with pytest.raises(ValueError, match="one number"):
         x.index_select(0, Tensor([0, 0]))
     assert len(Tensor(3.0).nonzero(as_tuple=True)) == 1
-    g = x.index_add(0, index, Tensor(2.0)).square().gradient(x)[0]
+    g = x.index_add(0, index, two).square().gradient(x)[0]
     assert g.tolist() == 10.0
 
 
@@ -163,8 +164,9 @@ def test_index_put_by_masks():
     x = rng.standard_normal((4, 5, 3)).astype("float32")
     mask, square = x[:, 0, 0] > 0, x[:, :, 0] > 0.2
     assert mask.any() and square.any()
-    for masks, values in [((mask,), np.float32(7)), ((square,), np.arange(square.sum() * 3, dtype="float32").reshape(-1, 3)),
-                          ((np.array([2, 0]), np.array([True, False, True, False, False])), np.float32(1))]:  # fmt: skip
+    several = np.arange(square.sum() * 3, dtype="float32").reshape(-1, 3)
+    beside = (np.array([2, 0]), np.array([True, False, True, False, False]))
+    for masks, values in [((mask,), np.float32(7)), ((square,), several), (beside, np.float32(1))]:
         expected = x.copy()
         expected[masks] = values
         got = Tensor(x).index_put([Tensor(each) for each in masks], Tensor(np.asarray(values)))

@@ -202,7 +202,8 @@ def test_of_one_variable():
 def test_integral_up_to_each_point():
     y, x = X[0], np.array([0, 1, 3, 4, 9], "float32")
     areas = (y[:, 1:] + y[:, :-1]) / 2
-    np.testing.assert_allclose(Tensor(y).cumulative_trapezoid(Tensor(x)).numpy(), np.cumsum(areas * np.diff(x), 1), rtol=1e-4, atol=1e-5)
+    got = Tensor(y).cumulative_trapezoid(Tensor(x)).numpy()
+    np.testing.assert_allclose(got, np.cumsum(areas * np.diff(x), 1), rtol=1e-4, atol=1e-5)
     got = Tensor(y).cumulative_trapezoid(dx=0.5, dim=0).numpy()
     np.testing.assert_allclose(got, np.cumsum((y[1:] + y[:-1]) / 4, 0), rtol=1e-4, atol=1e-5)
     assert Tensor([1, 2, 4]).diff(0, prepend=Tensor([0])).tolist() == [1, 2, 4]

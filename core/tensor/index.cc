@@ -211,6 +211,9 @@ Expr GatherAlong(const Expr& x, int64_t axis, const Expr& index) {
     const Expr row = Reshape(index, {NumElements(index.shape())});
     return Reshape(GatherAlong(Reshape(x, {1}), 0, row), index.shape());
   }
+  if (IsInt(index.dtype()) && NumElements(index.shape()) == 0) {  // nothing, of whatever shape
+    return Reshape(Shrink(Reshape(x, {-1}), 0, 0, 0), index.shape());
+  }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("gather", x, axis);
   bool fits = index.rank() == x.rank();

@@ -95,7 +95,7 @@ struct EighParts {
   Expr values, vectors;
 };
 EighParts Eigh(const Expr& a, bool upper = false);
-// The symmetric matrix of which one triangle is read; its derivatives are symmetric too.
+// The symmetric matrix of which one triangle is read, with the derivatives of `a` itself.
 Expr Symmetric(const Expr& a, bool upper = false);
 Expr EigVals(const Expr& a);  // an error: those of a general matrix are complex
 

@@ -30,6 +30,9 @@ Expr MatrixNorm(const Expr& a, MatrixNormKind kind) {
   if (auto error = CheckMatrix("matrix_norm", a)) return *error;
   const DType dtype = LeastUpperFloat(a.dtype());
   const Expr x = ToCompute(a);
+  const auto largest = [](const Expr& sizes) {  // 0 if there are none
+    return sizes.ok() && sizes.shape().back() == 0 ? Sum(sizes, -1) : Max(sizes, -1);
+  };
   const auto result = [&]() -> Expr {
     switch (kind) {
       case kFrobenius: {
@@ -40,15 +43,15 @@ Expr MatrixNorm(const Expr& a, MatrixNormKind kind) {
       case kNuclear:
         return Sum(SvdVals(x), -1);
       case kInf:
-        return Max(Sum(Abs(x), -1), -1);
+        return largest(Sum(Abs(x), -1));
       case kMinusInf:
         return Min(Sum(Abs(x), -1), -1);
       case kOne:
-        return Max(Sum(Abs(x), -2), -1);
+        return largest(Sum(Abs(x), -2));
       case kMinusOne:
         return Min(Sum(Abs(x), -2), -1);
       case kTwo:
-        return Max(SvdVals(x), -1);
+        return largest(SvdVals(x));
       case kMinusTwo:
         return Min(SvdVals(x), -1);
     }

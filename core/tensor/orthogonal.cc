@@ -290,10 +290,9 @@ Expr SvdVals(const Expr& a) { return Svd(a, kReduced).s; }
 
 Expr Symmetric(const Expr& a, bool upper) {
   if (auto error = CheckSquare("symmetric", a)) return *error;
-  // Values from one triangle; derivatives symmetric, as if both had moved.
   const Expr x = Cast(a, LeastUpperFloat(a.dtype()));
   const Expr half = upper ? Triu(x) : Tril(x), strict = upper ? Triu(x, 1) : Tril(x, -1);
-  return WithDerivativeOf(Detach(half + Transposed(strict)), (x + Transposed(x)) * 0.5);
+  return WithDerivativeOf(Detach(half + Transposed(strict)), x);
 }
 
 EighParts Eigh(const Expr& a, bool upper) {
@@ -302,7 +301,9 @@ EighParts Eigh(const Expr& a, bool upper) {
   const int64_t n = Rows(a);
   const DType dtype = LeastUpperFloat(a.dtype());
   if (n == 0) return {Cast(Sum(ToCompute(a), -1), dtype), Cast(a, dtype)};
-  const Expr x = Symmetric(ToCompute(a), upper);
+  const Expr read = Symmetric(ToCompute(a), upper);
+  // The same, with derivatives as if both triangles had moved.
+  const Expr x = (read + Transposed(read)) * 0.5;
   const EighParts values = EighValues(Detach(x));
   EighParts near = {values.values, Detach(values.vectors)};
   for (int i = 0; i < kOrders; ++i) near = EighStep(x, near.vectors);

@@ -282,8 +282,8 @@ ADAPTERS = {
     "polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
     "special.polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
     **{
-        f"{name}_lowrank": (f"{name}_lowrank", lambda a, b, n=f"{name}_lowrank", **kwargs: look_up(n)(a @ b.mT, **kwargs))
-        for name in ("pca", "svd")
+        name: (name, lambda a, b, n=name, **kwargs: look_up(n)(a @ b.mT, **kwargs))
+        for name in ("pca_lowrank", "svd_lowrank")
     },
     "linalg.pinv.singular": ("linalg.pinv", lambda a, b: look_up("linalg.pinv")(a @ b.mT)),
     "linalg.lstsq.grad_oriented": (

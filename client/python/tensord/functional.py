@@ -133,4 +133,5 @@ for _name in _IN_TORCH_ORDER:
     globals()[_name] = getattr(_in_torch_order, _name)
 
 __all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "logdet", "lu", "lu_solve",
-                  "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve", *_IN_TORCH_ORDER})
+                  "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
+                  *_IN_TORCH_ORDER})

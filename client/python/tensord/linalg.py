@@ -264,12 +264,12 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Optional[tuple[int, ...]] = None) -> Tensor:
-    """x with tensordot(A, x, x.ndim) = B, where A begins with the shape of B, once the axes `dims` are moved to its
-    end."""
+    """x with tensordot(A, x, x.ndim) = B in the order of its elements, where A begins with as many axes as B has, once
+    the axes `dims` are moved to its end."""
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     shape = A.shape[B.ndim:]
-    if tuple(A.shape[: B.ndim]) != tuple(B.shape) or math.prod(shape) != math.prod(B.shape):
+    if math.prod(A.shape[: B.ndim]) != math.prod(B.shape) or math.prod(shape) != math.prod(B.shape):
         raise InvalidArgumentError(f"tensorsolve: {list(A.shape)} and {list(B.shape)} do not fit")
     n = math.prod(shape)
     return solve(A.reshape(n, n), B.reshape(n)).reshape(*shape)

@@ -87,23 +87,22 @@ def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[
 
     Without a size, mean and std are tensors, or one of them, which broadcast. TypeError for anything else.
     """
-    bounds = any(isinstance(arg, (Tensor, float)) for arg in args) or (
-        len(args) == 3 and isinstance(args[2], (tuple, list)))
-    if bounds:
+    if any(isinstance(arg, (Tensor, float)) for arg in args) or (
+            len(args) == 3 and isinstance(args[2], (tuple, list))):
         if len(args) > 3 or (len(args) == 3 and size is not None):
             raise TypeError(f"normal: {len(args)} arguments; it takes mean, std and size")
-        mean, std, size = (*args, *(mean, std, size)[len(args):])
+        mean = args[0]
+        std = args[1] if len(args) > 1 else std
+        size = args[2] if len(args) > 2 else size
     elif args:
         if size is not None:
             raise TypeError("normal: the size is given twice")
         size = _sizes(args)
-    if size is None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
-        size = ()
-    if size is None:
-        size = _tensord._broadcast_shapes([tuple(each.shape) for each in (mean, std) if isinstance(each, Tensor)])
-        floats = [each.dtype for each in (mean, std) if isinstance(each, Tensor) and each.dtype.is_floating_point]
-        dtype = dtype or (floats[0] if floats else None)
-    return _made(randn(*size, dtype=dtype) * std + mean, requires_grad)
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if size is None and given:
+        dtype = dtype or next((each.dtype for each in given if each.dtype.is_floating_point), None)
+    shape: Any = _tensord._broadcast_shapes([tuple(each.shape) for each in given]) if size is None else size
+    return _made(randn(*shape, dtype=dtype) * std + mean, requires_grad)
 
 
 def scaled_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
