@@ -47,8 +47,7 @@ Expr Std(const Expr& x, const Axes& axes = {}, double correction = 1, Keep keep 
 struct Moments {
   Expr mean, var;
 };
-Moments VarMean(const Expr& x, const Axes& axes = {}, double correction = 1,
-                Keep keep = kDropDims);
+Moments VarMean(const Expr& x, const Axes& axes = {}, double correction = 1, Keep keep = kDropDims);
 
 // int32 indices of the first extreme; NaN counts as the extreme.
 Expr ArgMax(const Expr& x, int64_t axis, Keep keep = kDropDims);
