@@ -24,6 +24,15 @@ DType Or(py::handle dtype, DType standard) {
   return dtype.is_none() ? standard : ParseStored(dtype);
 }
 
+// Both bounds as tensors if one is.
+std::optional<std::pair<Tensor, Tensor>> TensorBounds(py::handle start, py::handle stop) {
+  if (!py::isinstance<Tensor>(start) && !py::isinstance<Tensor>(stop)) return std::nullopt;
+  const auto bound = [](py::handle value) {
+    return py::isinstance<Tensor>(value) ? value.cast<Tensor>() : ToTensor(value, DType::kFloat64);
+  };
+  return std::pair(bound(start), bound(stop));
+}
+
 // Calls the Python function while the interpreter's lock is held, and keeps what it raises.
 class PythonFunction {
  public:
@@ -100,18 +109,27 @@ void BindCreation(py::module_& module) {
         CurrentClient().Make([&](Graph& graph) { return Arange(graph, a, b, c, type); }));
   });
   module.def("_linspace", [](py::handle start, py::handle stop, int64_t steps, py::handle dtype) {
-    const Number a = Needed("linspace", start), b = Needed("linspace", stop);
     const DType type = Or(dtype, DefaultFloat());
+    if (const auto both = TensorBounds(start, stop)) {
+      return Checked(Lift([&](const Expr& a, const Expr& b) { return Linspace(a, b, steps, type); },
+                          both->first, both->second));
+    }
+    const Number a = Needed("linspace", start), b = Needed("linspace", stop);
     return Checked(
         CurrentClient().Make([&](Graph& graph) { return Linspace(graph, a, b, steps, type); }));
   });
-  module.def("_logspace",
-             [](py::handle start, py::handle stop, int64_t steps, double base, py::handle dtype) {
-               const Number a = Needed("logspace", start), b = Needed("logspace", stop);
-               const DType type = Or(dtype, DefaultFloat());
-               return Checked(CurrentClient().Make(
-                   [&](Graph& graph) { return Logspace(graph, a, b, steps, base, type); }));
-             });
+  module.def("_logspace", [](py::handle start, py::handle stop, int64_t steps, double base,
+                             py::handle dtype) {
+    const DType type = Or(dtype, DefaultFloat());
+    if (const auto both = TensorBounds(start, stop)) {
+      return Checked(
+          Lift([&](const Expr& a, const Expr& b) { return Logspace(a, b, steps, base, type); },
+               both->first, both->second));
+    }
+    const Number a = Needed("logspace", start), b = Needed("logspace", stop);
+    return Checked(CurrentClient().Make(
+        [&](Graph& graph) { return Logspace(graph, a, b, steps, base, type); }));
+  });
   module.def("_eye", [](int64_t rows, int64_t columns, py::handle dtype) {
     const DType type = Or(dtype, DefaultFloat());
     return Checked(

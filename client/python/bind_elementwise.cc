@@ -62,6 +62,7 @@ constexpr UnaryRow kUnary[] = {
     {"log_ndtr",    LogNdtr,    "log(ndtr(x)), without underflow."},
     {"deg2rad",     Deg2Rad,    "Degrees to radians."},
     {"rad2deg",     Rad2Deg,    "Radians to degrees."},
+    {"angle",       Angle,      "0, or pi for negative numbers; NaN stays. Its derivative is 0."},
     {"trunc",       Trunc,      "Without the fraction; its derivative is 0. Integers stay, here and in the next."},
     {"floor",       Floor,      "The next whole number below."},
     {"ceil",        Ceil,       "The next whole number above."},

@@ -1,10 +1,13 @@
 // Tensor: reading and writing by index, and picking by a condition.
+#include <numeric>
+
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/tensor/compact.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/histogram.h"
 #include "core/tensor/index.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/order.h"
@@ -57,24 +60,55 @@ Tensor ScatterOf(const Tensor& x, int64_t dim, const Tensor& index, py::handle s
       x, index));
 }
 
-Tensor IndexPut(const Tensor& x, const py::sequence& indices, py::handle values, bool accumulate) {
-  std::vector<Tensor> operands = {x, Beside(x, values)};
-  Ints axes;
-  // A list of its own holds what a sequence makes only when it is asked.
-  for (py::handle index : py::list(indices)) {
-    axes.push_back(static_cast<int64_t>(axes.size()));
-    operands.push_back(ToTensor(index));
-  }
-  const ScatterKind kind = accumulate ? ScatterKind::kAdd : ScatterKind::kSet;
-  return LiftMany(operands, 1, [&](absl::Span<const Expr> e) -> std::vector<Expr> {
-    return {ScatterAt(e[0], axes, e.subspan(2), e[1], kind)};
-  })[0];
-}
-
 // How many elements hold, read back.
 int64_t CountTrue(const Tensor& x) {
   return CountOf(
       Checked(Lift([](const Expr& e) { return Sum(tensord::Cast(AsBool(e), DType::kInt64)); }, x)));
+}
+
+// The places of elements that are not 0, an index for each axis.
+std::vector<Tensor> NonZeroColumns(const Tensor& x, std::optional<int64_t> size, Number fill) {
+  if (!size) size = CountTrue(x);
+  const int64_t axes = std::max<int64_t>(x.rank(), 1);  // a number is a row of one
+  return LiftMany({x}, static_cast<size_t>(axes), [&](absl::Span<const Expr> e) {
+    const Expr places = NonZero(e[0].rank() == 0 ? Reshape(e[0], {1}) : e[0], *size, fill);
+    std::vector<Expr> columns;
+    for (int64_t axis = 0; axis < axes; ++axis) columns.push_back(Select(places, 1, axis));
+    return columns;
+  });
+}
+
+// The index of each axis of a bool mask over axes of x from `first` on: where it holds, read back.
+std::vector<Tensor> PlacesOf(const Tensor& x, int64_t first, const Tensor& mask) {
+  bool fits = first + mask.rank() <= x.rank();
+  for (int64_t i = 0; fits && i < mask.rank(); ++i) fits = mask.shape()[i] == x.shape()[first + i];
+  if (!fits || mask.rank() == 0) {
+    Raise(MakeStatus(absl::StatusCode::kOutOfRange,
+                     "index_put: a mask {} does not fit axes of {} from axis {} on",
+                     client::TextOf(mask.shape()), client::TextOf(x.shape()), first));
+  }
+  return NonZeroColumns(mask, std::nullopt, 0);
+}
+
+Tensor IndexPut(const Tensor& x, const py::sequence& indices, py::handle values, bool accumulate) {
+  std::vector<Tensor> operands = {x, Beside(x, values)};
+  // A list of its own holds what a sequence makes only when it is asked.
+  for (py::handle item : py::list(indices)) {
+    const Tensor index = ToTensor(item);
+    if (index.dtype() != DType::kBool) {
+      operands.push_back(index);
+      continue;
+    }
+    for (Tensor& each : PlacesOf(x, static_cast<int64_t>(operands.size()) - 2, index)) {
+      operands.push_back(std::move(each));
+    }
+  }
+  Ints axes(operands.size() - 2);
+  std::iota(axes.begin(), axes.end(), 0);
+  const ScatterKind kind = accumulate ? ScatterKind::kAdd : ScatterKind::kSet;
+  return LiftMany(operands, 1, [&](absl::Span<const Expr> e) -> std::vector<Expr> {
+    return {ScatterAt(e[0], axes, e.subspan(2), e[1], kind)};
+  })[0];
 }
 
 Tensor MaskedSelectOf(const Tensor& x, const Tensor& mask, std::optional<int64_t> size,
@@ -97,14 +131,9 @@ py::object NonZeroOf(const Tensor& x, std::optional<int64_t> size, py::handle fi
                      bool as_tuple) {
   const std::optional<Number> fill = AsNumber(fill_value);
   if (!fill) throw py::type_error("nonzero: fill_value is a number");
+  if (as_tuple) return py::tuple(py::cast(NonZeroColumns(x, size, *fill)));
   if (!size) size = CountTrue(x);
-  const Tensor places = Checked(Lift([&](const Expr& e) { return NonZero(e, *size, *fill); }, x));
-  if (!as_tuple) return py::cast(places);
-  py::list columns;
-  for (int64_t axis = 0; axis < x.rank(); ++axis) {
-    columns.append(Checked(Lift([=](const Expr& e) { return Select(e, 1, axis); }, places)));
-  }
-  return py::tuple(columns);
+  return py::cast(Checked(Lift([&](const Expr& e) { return NonZero(e, *size, *fill); }, x)));
 }
 
 Tensor BinCountOf(const Tensor& x, py::handle weights, int64_t minlength) {
@@ -127,7 +156,7 @@ py::tuple HistogramOf(const Tensor& x, py::handle bins, py::handle range, py::ha
   std::vector<Tensor> operands = {x};
   int64_t count = 0;
   std::optional<std::pair<double, double>> ends;
-  const bool has_edges = !PyIndex_Check(bins.ptr());
+  const bool has_edges = py::isinstance<Tensor>(bins) || !PyIndex_Check(bins.ptr());
   if (has_edges) {
     operands.push_back(Checked(Cast(ToTensor(bins), x.dtype())));
   } else {
@@ -144,6 +173,57 @@ py::tuple HistogramOf(const Tensor& x, py::handle bins, py::handle range, py::ha
         return {Histogram(e[0], *edges, weights, density), *edges};
       });
   return py::make_tuple(both[0], both[1]);
+}
+
+// bins: a number for all axes, one for each, or the edges of each.
+py::tuple HistogramOfPointsOf(const Tensor& x, py::handle bins, py::handle range, py::handle weight,
+                              bool density) {
+  const int64_t axes = x.rank() == 0 ? 0 : x.shape().back();
+  std::vector<Tensor> operands = {x};
+  Ints counts;
+  const bool one = !py::isinstance<Tensor>(bins) && PyIndex_Check(bins.ptr());
+  if (one) {
+    counts.assign(static_cast<size_t>(axes), bins.cast<int64_t>());
+  } else {
+    for (py::handle item : py::list(py::reinterpret_borrow<py::object>(bins))) {
+      if (!py::isinstance<Tensor>(item) && PyIndex_Check(item.ptr())) {
+        counts.push_back(item.cast<int64_t>());
+      } else {
+        operands.push_back(Checked(Cast(ToTensor(item), x.dtype())));
+      }
+    }
+  }
+  const size_t given = operands.size() - 1, all = given + counts.size();
+  if (static_cast<int64_t>(all) != axes || (given > 0 && !counts.empty()) || axes == 0) {
+    Raise(InvalidArgument(
+        "histogramdd: bins for {} axes and points {}; give one number, or a number or edges for "
+        "each axis",
+        all, client::TextOf(x.shape())));
+  }
+  std::vector<double> ends;
+  if (!range.is_none()) ends = range.cast<std::vector<double>>();
+  if (!ends.empty() && ends.size() != 2 * all) {
+    Raise(InvalidArgument("histogramdd: range has {} numbers, it needs two for each of {} axes",
+                          ends.size(), all));
+  }
+  if (!weight.is_none()) operands.push_back(ToTensor(weight));
+  const std::vector<Tensor> made =
+      LiftMany(operands, all + 1, [&](absl::Span<const Expr> e) -> std::vector<Expr> {
+        std::vector<Expr> edges(e.begin() + 1, e.begin() + 1 + static_cast<ptrdiff_t>(given));
+        for (size_t i = 0; i < counts.size(); ++i) {
+          std::optional<std::pair<double, double>> each;
+          if (!ends.empty()) each = {ends[2 * i], ends[2 * i + 1]};
+          edges.push_back(
+              HistogramEdges(Select(e[0], -1, static_cast<int64_t>(i)), counts[i], each));
+        }
+        std::optional<Expr> weights;
+        if (!weight.is_none()) weights = e.back();
+        std::vector<Expr> results = {HistogramOfPoints(e[0], edges, weights, density)};
+        results.insert(results.end(), edges.begin(), edges.end());
+        return results;
+      });
+  return py::make_tuple(made[0],
+                        py::tuple(py::cast(std::vector<Tensor>(made.begin() + 1, made.end()))));
 }
 
 }  // namespace
@@ -263,7 +343,8 @@ void BindIndexOps(py::class_<Tensor>& tensor) {
       .def("index_put", &IndexPut, py::arg("indices"), py::arg("values"),
            py::arg("accumulate") = false,
            "x with x[indices] = values, or += with accumulate; `indices` is one integer tensor an "
-           "axis, from the first, and they broadcast.")
+           "axis, from the first, and they broadcast. A bool mask over some axes stands for the "
+           "places where it holds, which computes: they are read back.")
       .def(
           "put",
           [](const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
@@ -288,7 +369,15 @@ void BindIndexOps(py::class_<Tensor>& tensor) {
            "back, which computes; with it the row has that size, cut or filled.")
       .def("nonzero", &NonZeroOf, py::arg("size") = py::none(), py::arg("fill_value") = 0,
            py::kw_only(), py::arg("as_tuple") = false,
-           "int32 [n, ndim], the indices of elements that are not 0; `size` as in masked_select.")
+           "int32 [n, ndim], the indices of elements that are not 0; `size` as in masked_select. "
+           "With as_tuple a row for each axis, and for a tensor without axes one.")
+      .def(
+          "nonzero_static",
+          [](const Tensor& x, int64_t size, py::handle fill_value) {
+            return NonZeroOf(x, size, fill_value, false);
+          },
+          py::kw_only(), py::arg("size"), py::arg("fill_value") = -1,
+          "nonzero with a size that is known: cut, or filled.")
       .def(
           "argwhere",
           [](const Tensor& x) { return NonZeroOf(x, std::nullopt, py::int_(0), false); },
@@ -305,10 +394,16 @@ void BindIndexOps(py::class_<Tensor>& tensor) {
           "How many elements lie in each of `bins` equal parts of [min, max], in x's dtype; "
           "between "
           "the extremes of x if both are equal.")
+      .def("histogram", &HistogramOf, py::arg("bins"), py::kw_only(), py::arg("range") = py::none(),
+           py::arg("weight") = py::none(), py::arg("density") = false,
+           "(counts, edges); `bins` is a number or the edges in order. The last bin holds its end.")
       .def(
-          "histogram", &HistogramOf, py::arg("bins"), py::kw_only(), py::arg("range") = py::none(),
-          py::arg("weight") = py::none(), py::arg("density") = false,
-          "(counts, edges); `bins` is a number or the edges in order. The last bin holds its end.");
+          "histogramdd", &HistogramOfPointsOf, py::arg("bins"), py::kw_only(),
+          py::arg("range") = py::none(), py::arg("weight") = py::none(), py::arg("density") = false,
+          "(counts, edges of each axis) of points [.., d]: counts [bins of axis 0, bins of axis 1, "
+          "..]. `bins` is a number, one for each axis, or the edges of each; `range` has the ends "
+          "of "
+          "all axes in a row, `weight` [..] a number a point.");
 }
 
 }  // namespace tensord::python

@@ -60,6 +60,14 @@ py::list ChunkTensor(const Tensor& x, int64_t chunks, int64_t dim) {
 }
 
 py::tuple TensorSplitAt(const Tensor& x, py::handle indices_or_sections, int64_t dim) {
+  if (py::isinstance<Tensor>(indices_or_sections)) {  // is read back
+    const Tensor given = indices_or_sections.cast<Tensor>();
+    if (!IsInt(given.dtype()) || given.rank() > 1) {
+      Raise(InvalidArgument("tensor_split: indices {} {}, they must be integers in one row",
+                            Name(given.dtype()), client::TextOf(given.shape())));
+    }
+    return TensorSplitAt(x, ToNumpy(given).attr("tolist")(), dim);
+  }
   if (PyIndex_Check(indices_or_sections.ptr())) {
     const int64_t count = indices_or_sections.cast<int64_t>();
     return py::tuple(py::cast(Cut(x, static_cast<size_t>(std::max<int64_t>(count, 1)),

@@ -16,6 +16,7 @@ auto BindUnary(Unary function) {
   return [function](const Tensor& a) { return Checked(Lift(function, a)); };
 }
 
+using Exprs = absl::Span<const Expr>;
 using Pair = std::tuple<Tensor, Tensor>;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
@@ -29,8 +30,6 @@ Triple ThreeOf(const std::vector<Tensor>& operands, Function function) {
   const std::vector<Tensor> made = LiftMany(operands, 3, function);
   return {made[0], made[1], made[2]};
 }
-
-using Exprs = absl::Span<const Expr>;
 
 Pair QrOf(const Tensor& a, bool complete) {
   return TwoOf({a}, [complete](Exprs e) {
@@ -46,8 +45,26 @@ Triple SvdOf(const Tensor& a, bool full_matrices) {
   });
 }
 
-Cutoff CutoffOf(std::optional<double> atol, std::optional<double> rtol) {
-  return {.absolute = atol, .relative = rtol};
+// Calls fn(a, cutoff). Bounds are numbers, or tensors of one for each matrix; of a symmetric matrix
+// one triangle is read.
+template <typename Function>
+Tensor WithCutoff(const std::vector<Tensor>& given, py::handle atol, py::handle rtol,
+                  bool hermitian, Function function) {
+  std::vector<Tensor> operands = given;
+  const auto add = [&](py::handle bound) -> std::optional<size_t> {
+    if (bound.is_none()) return std::nullopt;
+    operands.push_back(ToTensor(
+        bound, py::isinstance<Tensor>(bound) ? std::nullopt : std::optional(DType::kFloat64)));
+    return operands.size() - 1;
+  };
+  const std::optional<size_t> absolute = add(atol), relative = add(rtol);
+  return LiftMany(operands, 1, [&](Exprs e) {
+    Cutoff cutoff;
+    if (absolute) cutoff.absolute = e[*absolute];
+    if (relative) cutoff.relative = e[*relative];
+    const Expr a = hermitian ? Symmetric(e[0]) : e[0];
+    return std::vector<Expr>{function(a, e, cutoff)};
+  })[0];
 }
 
 MatrixNormKind ParseNorm(const std::string& name) {
@@ -137,11 +154,35 @@ void BindMethods(py::class_<Tensor>& tensor) {
           py::arg("n"), "n matrices multiplied; of the inverse if n is negative.")
       .def(
           "pinverse",
-          [](const Tensor& a, std::optional<double> rcond) {
-            return Checked(
-                Lift([&](const Expr& e) { return Pinv(e, CutoffOf(std::nullopt, rcond)); }, a));
+          [](const Tensor& a, py::handle rcond) {
+            return WithCutoff({a}, py::none(), rcond, false,
+                              [](const Expr& x, Exprs, const Cutoff& c) { return Pinv(x, c); });
           },
-          py::arg("rcond") = py::none(), "The pseudo-inverse.");
+          py::arg("rcond") = py::none(), "The pseudo-inverse.")
+      .def(
+          "geqrf",
+          [](const Tensor& a) {
+            return TwoOf({a}, [](Exprs e) {
+              const Reflections parts = Geqrf(e[0]);
+              return std::vector<Expr>{parts.a, parts.tau};
+            });
+          },
+          "(a, tau) of q @ r = self: r, with the vectors of the reflections below its diagonal, "
+          "and "
+          "their factors [.., min(m, n)]. Without derivative; linalg.qr has one.")
+      .def(
+          "ormqr",
+          [](const Tensor& a, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
+            return Checked(Lift(
+                [=](const Expr& v, const Expr& t, const Expr& x) {
+                  if (left || !x.ok() || x.rank() < 2) return Reflect({v, t}, x, transpose);
+                  return Transpose(Reflect({v, t}, Transpose(x, -1, -2), !transpose), -1, -2);
+                },
+                a, tau, other));
+          },
+          py::arg("tau"), py::arg("other"), py::arg("left") = true, py::arg("transpose") = false,
+          "q @ other, q^T @ other with transpose, or other @ q unless left; q [.., m, m] is the "
+          "product of the reflections that geqrf gave.");
 }
 
 void BindFunctions(py::module_& module) {
@@ -211,32 +252,47 @@ void BindFunctions(py::module_& module) {
       py::arg("a"), py::arg("upper"));
   module.def(
       "_linalg_pinv",
-      [](const Tensor& a, std::optional<double> atol, std::optional<double> rtol) {
-        return Checked(Lift([&](const Expr& e) { return Pinv(e, CutoffOf(atol, rtol)); }, a));
+      [](const Tensor& a, py::handle atol, py::handle rtol, bool hermitian) {
+        return WithCutoff({a}, atol, rtol, hermitian,
+                          [](const Expr& x, Exprs, const Cutoff& c) { return Pinv(x, c); });
       },
-      py::arg("a"), py::arg("atol"), py::arg("rtol"));
+      py::arg("a"), py::arg("atol"), py::arg("rtol"), py::arg("hermitian"));
   module.def(
       "_linalg_matrix_rank",
-      [](const Tensor& a, std::optional<double> atol, std::optional<double> rtol) {
-        return Checked(Lift([&](const Expr& e) { return MatrixRank(e, CutoffOf(atol, rtol)); }, a));
+      [](const Tensor& a, py::handle atol, py::handle rtol, bool hermitian) {
+        return WithCutoff({a}, atol, rtol, hermitian,
+                          [](const Expr& x, Exprs, const Cutoff& c) { return MatrixRank(x, c); });
       },
-      py::arg("a"), py::arg("atol"), py::arg("rtol"));
+      py::arg("a"), py::arg("atol"), py::arg("rtol"), py::arg("hermitian"));
+  module.def("_linalg_lu_info", BindUnary(&LuInfo), py::arg("lu"));
+  module.def("_linalg_cholesky_info", BindUnary(&CholeskyInfo), py::arg("factor"));
+  module.def(
+      "_linalg_householder_product",
+      [](const Tensor& a, const Tensor& tau) {
+        return Checked(Lift(
+            [](const Expr& v, const Expr& t) {
+              return HouseholderProduct({v, t});
+            },
+            a, tau));
+      },
+      py::arg("a"), py::arg("tau"));
   module.def(
       "_linalg_lstsq",
-      [](const Tensor& a, const Tensor& b, std::optional<double> rcond) {
-        return Checked(
-            Lift([&](const Expr& x,
-                     const Expr& y) { return Lstsq(x, y, CutoffOf(std::nullopt, rcond)); },
-                 a, b));
+      [](const Tensor& a, const Tensor& b, py::handle rcond) {
+        return WithCutoff(
+            {a, b}, py::none(), rcond, false,
+            [](const Expr& x, Exprs e, const Cutoff& c) { return Lstsq(x, e[1], c); });
       },
       py::arg("a"), py::arg("b"), py::arg("rcond"));
   module.def(
       "_linalg_matrix_norm",
-      [](const Tensor& a, const std::string& ord) {
+      [](const Tensor& a, const std::string& ord, const Ints& dim, bool keepdim) {
         const MatrixNormKind kind = ParseNorm(ord);
-        return Checked(Lift([kind](const Expr& e) { return MatrixNorm(e, kind); }, a));
+        const Axes axes{absl::Span<const int64_t>(dim)};
+        const Keep keep = keepdim ? kKeepDims : kDropDims;
+        return Checked(Lift([&](const Expr& e) { return MatrixNorm(e, kind, axes, keep); }, a));
       },
-      py::arg("a"), py::arg("ord"));
+      py::arg("a"), py::arg("ord"), py::arg("dim"), py::arg("keepdim"));
   module.def(
       "_linalg_cond",
       [](const Tensor& a, const std::string& ord) {

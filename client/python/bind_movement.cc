@@ -2,6 +2,8 @@
 // them is written to the tensor.
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/compact.h"
+#include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/size.h"
@@ -80,6 +82,43 @@ Tensor FlipOver(const Tensor& x, const py::args& dims, const py::kwargs& named) 
 Tensor MoveDims(const Tensor& x, py::handle source, py::handle destination) {
   const Ints from = ParseInts(source), to = ParseInts(destination);
   return Move(x, [&](const Expr& e) { return MoveAxes(e, from, to); });
+}
+
+// repeat_interleave with a number for each slice; reads back what they add up to, unless it is
+// given.
+Tensor RepeatSlices(const Tensor& x, const Tensor& repeats, int64_t axis,
+                    std::optional<int64_t> size) {
+  if (!size) {
+    const std::vector<Tensor> read =
+        LiftMany({x, repeats}, 2, [axis](absl::Span<const Expr> e) -> std::vector<Expr> {
+          const Expr each = Cast(RepeatsOfSlices(e[0], e[1], axis), DType::kInt64);
+          return {Sum(each), Sum(Cast(Lt(each, 0), DType::kInt64))};
+        });
+    if (CountOf(read[1]) > 0) Raise(InvalidArgument("repeat_interleave: repeats are negative"));
+    size = CountOf(read[0]);
+  }
+  return Checked(
+      Lift([&](const Expr& e, const Expr& r) { return RepeatInterleave(e, r, axis, *size); }, x,
+           repeats));
+}
+
+Tensor RepeatInterleaveOf(const Tensor& x, py::handle repeats, std::optional<int64_t> dim,
+                          std::optional<int64_t> size) {
+  if (repeats.is_none()) {
+    if (x.rank() != 1) {
+      Raise(InvalidArgument("repeat_interleave: repeats {}, they must be in one row",
+                            client::TextOf(x.shape())));
+    }
+    const Tensor places = Checked(Lift([](const Expr& e) { return IndexAlong(e, 0); }, x));
+    return RepeatSlices(places, x, 0, size);
+  }
+  const Tensor from = dim ? x : Checked(Lift([](const Expr& e) { return Flatten(e); }, x));
+  if (py::isinstance<Tensor>(repeats) || !PyIndex_Check(repeats.ptr())) {
+    return RepeatSlices(from, ToTensor(repeats), dim.value_or(0), size);
+  }
+  return Copy(from, [axis = dim.value_or(0), times = repeats.cast<int64_t>()](const Expr& e) {
+    return RepeatInterleave(e, times, axis);
+  });
 }
 
 Tensor Swap(const Tensor& x, int64_t dim0, int64_t dim1) {
@@ -418,16 +457,13 @@ void BindCopies(py::class_<Tensor>& tensor) {
             return Copy(x, [&](const Expr& e) { return Tile(e, counts); });
           },
           "repeat, but fewer numbers than axes are for the last ones.")
-      .def(
-          "repeat_interleave",
-          [](const Tensor& x, int64_t repeats, std::optional<int64_t> dim) {
-            return Copy(x, [=](const Expr& e) {
-              return dim ? RepeatInterleave(e, repeats, *dim)
-                         : RepeatInterleave(Flatten(e), repeats, 0);
-            });
-          },
-          py::arg("repeats"), py::arg("dim") = py::none(),
-          "Each element so often in a row, along an axis or of all in row-major order.")
+      .def("repeat_interleave", &RepeatInterleaveOf, py::arg("repeats") = py::none(),
+           py::arg("dim") = py::none(), py::kw_only(), py::arg("output_size") = py::none(),
+           "Each element so often in a row, along an axis or of all in row-major order; `repeats` "
+           "is a "
+           "number, or integers for each slice, whose sum is output_size, or else is read back. "
+           "Without "
+           "repeats, self are those of the numbers 0, 1, .. .")
       .def(
           "unfold",
           [](const Tensor& x, int64_t dimension, int64_t size, int64_t step) {

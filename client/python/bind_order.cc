@@ -3,6 +3,7 @@
 #include "core/base/status.h"
 #include "core/tensor/compact.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/index.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/order.h"
 #include "core/tensor/scan.h"
@@ -59,13 +60,26 @@ Tensor SearchSortedOf(const Tensor& sorted, py::handle values, bool right) {
                       sorted, ToTensor(values)));
 }
 
-py::object UniqueOf(const Tensor& x, bool consecutive, bool return_inverse, bool return_counts) {
+// PyTorch says `right` in two ways.
+bool IsRight(const std::optional<std::string>& side, bool right) {
+  if (!side) return right;
+  if (*side != "left" && *side != "right") {
+    Raise(InvalidArgument("searchsorted: side is 'left' or 'right', not '{}'", *side));
+  }
+  if (right && *side == "left") {
+    Raise(InvalidArgument("searchsorted: side 'left' and right contradict each other"));
+  }
+  return *side == "right";
+}
+
+py::object UniqueOf(const Tensor& x, const UniqueOptions& options, bool return_inverse,
+                    bool return_counts) {
   const Tensor number =
-      Checked(Lift([=](const Expr& e) { return FindDistinct(e, consecutive).count; }, x));
+      Checked(Lift([&](const Expr& e) { return FindDistinct(e, options).count; }, x));
   const int64_t count = CountOf(number);
   const std::vector<Tensor> parts =
       LiftMany({x}, 3, [&](absl::Span<const Expr> e) -> std::vector<Expr> {
-        UniqueResult result = Unique(e[0], count, consecutive);
+        UniqueResult result = Unique(e[0], count, options);
         return {result.values, result.inverse, result.counts};
       });
   if (!return_inverse && !return_counts) return py::cast(parts[0]);
@@ -210,12 +224,21 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
           py::arg("interpolation") = "linear", "quantile, leaving NaN out.")
       .def(
           "searchsorted",
-          [](const Tensor& sorted, py::handle values, bool, bool right) {
-            return SearchSortedOf(sorted, values, right);
+          [](const Tensor& sorted, py::handle values, bool, bool right,
+             const std::optional<std::string>& side, const std::optional<Tensor>& sorter) {
+            const bool from_right = IsRight(side, right);
+            if (!sorter) return SearchSortedOf(sorted, values, from_right);
+            const Tensor inside =
+                Checked(Lift([](const Expr& e, const Expr& i) { return GatherAlong(e, -1, i); },
+                             sorted, *sorter));
+            return SearchSortedOf(inside, values, from_right);
           },
           py::arg("values"), py::kw_only(), py::arg("out_int32") = true, py::arg("right") = false,
+          py::arg("side") = py::none(), py::arg("sorter") = py::none(),
           "Called on a sorted sequence [n], or [.., n] with values [.., m]: int32, how many of its "
-          "elements are less than each value, with `right` how many are not greater.")
+          "elements are less than each value, with `right` or side 'right' how many are not "
+          "greater. "
+          "With a sorter, as argsort gives it, the sequence need not be sorted.")
       .def(
           "bucketize",
           [](const Tensor& x, py::handle boundaries, bool, bool right) {
@@ -238,19 +261,23 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
           "bool, whether each element occurs among `test_elements`.")
       .def(
           "unique",
-          [](const Tensor& x, bool, bool return_inverse, bool return_counts) {
-            return UniqueOf(x, false, return_inverse, return_counts);
+          [](const Tensor& x, bool, bool return_inverse, bool return_counts,
+             std::optional<int64_t> dim) {
+            return UniqueOf(x, {.axis = dim}, return_inverse, return_counts);
           },
           py::arg("sorted") = true, py::arg("return_inverse") = false,
-          py::arg("return_counts") = false,
-          "The distinct values, sorted; also which of them each element is, and how often each "
-          "occurs (int32). Computes: the number of values is read back.")
+          py::arg("return_counts") = false, py::arg("dim") = py::none(),
+          "The distinct values, or slices of an axis, sorted whatever `sorted` says; also which of "
+          "them each element (each slice) is, and how often each occurs (int32). Computes: the "
+          "number "
+          "of values is read back.")
       .def(
           "unique_consecutive",
-          [](const Tensor& x, bool return_inverse, bool return_counts) {
-            return UniqueOf(x, true, return_inverse, return_counts);
+          [](const Tensor& x, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+            return UniqueOf(x, {.consecutive = true, .axis = dim}, return_inverse, return_counts);
           },
           py::arg("return_inverse") = false, py::arg("return_counts") = false,
+          py::arg("dim") = py::none(),
           "unique, where only equal neighbours count as one; the order stays.")
       .def("multinomial", &MultinomialOf, py::arg("num_samples") = 1,
            py::arg("replacement") = false,

@@ -4,10 +4,33 @@
 #include "core/base/status.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/join.h"
+#include "core/tensor/linalg.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/statistics.h"
 
 namespace tensord::python {
+// How PyTorch says the correction: a number, unbiased or not, also in place of the axes, or None.
+struct Deviations {
+  Axes axes;
+  std::optional<bool> unbiased;
+
+  double Correction(std::optional<double> correction, std::optional<bool> flag) const {
+    if (const std::optional<bool> either = unbiased ? unbiased : flag) return *either ? 1 : 0;
+    return correction.value_or(1);
+  }
+};
+
+template <>
+struct Parameter<Deviations> {
+  using Python = py::handle;
+  using Held = Deviations;
+  static Held Hold(py::handle dim, Operands& operands) {
+    if (PyBool_Check(dim.ptr())) return {Axes(), dim.ptr() == Py_True};
+    return {Parameter<Axes>::Hold(dim, operands), std::nullopt};
+  }
+  static const Deviations& Give(const Held& held, absl::Span<const Expr>) { return held; }
+};
+
 namespace {
 
 using Reducer = Expr (*)(const Expr&, const Axes&, Keep);
@@ -57,16 +80,11 @@ auto ArgExtreme(Expr (*function)(const Expr&, int64_t, Keep)) {
   };
 }
 
-// Old spelling of the correction in PyTorch.
-int64_t CorrectionOf(int64_t correction, std::optional<bool> unbiased) {
-  return unbiased ? (*unbiased ? 1 : 0) : correction;
-}
-
 double NormOrder(const py::object& p) {
   if (py::isinstance<py::str>(p)) {
     const std::string name = p.cast<std::string>();
     if (name == "fro") return 2;
-    Raise(InvalidArgument("norm: p is a number or 'fro', not '{}'", name));
+    Raise(InvalidArgument("norm: p is a number, 'fro' or 'nuc', not '{}'", name));
   }
   // It is asked for inside of an operation, where no tensor can be read.
   if (py::isinstance<Tensor>(p)) throw py::type_error("norm: p is a number or 'fro', no tensor");
@@ -81,31 +99,33 @@ void BindMoments(py::class_<Tensor>& tensor) {
   };
   bind(
       "var",
-      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+      [](const Expr& x, const Deviations& over, Keep keep, std::optional<double> correction,
          std::optional<bool> unbiased) {
-        return Var(x, axes, CorrectionOf(correction, unbiased), keep);
+        return Var(x, over.axes, over.Correction(correction, unbiased), keep);
       },
-      "The mean square of deviations, divided by max(n - correction, 0). Integers give float32.");
+      "The mean square of deviations, divided by max(n - correction, 0). A bool in place of the "
+      "axes, "
+      "or `unbiased`, is the correction 1 or 0. Integers give float32.");
   bind(
       "std",
-      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+      [](const Expr& x, const Deviations& over, Keep keep, std::optional<double> correction,
          std::optional<bool> unbiased) {
-        return Std(x, axes, CorrectionOf(correction, unbiased), keep);
+        return Std(x, over.axes, over.Correction(correction, unbiased), keep);
       },
       "The root of var.");
   bind(
       "var_mean",
-      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+      [](const Expr& x, const Deviations& over, Keep keep, std::optional<double> correction,
          std::optional<bool> unbiased) {
-        const Moments moments = VarMean(x, axes, CorrectionOf(correction, unbiased), keep);
+        const Moments moments = VarMean(x, over.axes, over.Correction(correction, unbiased), keep);
         return Pair(moments.var, moments.mean);
       },
       "(var, mean).");
   bind(
       "std_mean",
-      [](const Expr& x, const Axes& axes, Keep keep, int64_t correction,
+      [](const Expr& x, const Deviations& over, Keep keep, std::optional<double> correction,
          std::optional<bool> unbiased) {
-        const Moments moments = VarMean(x, axes, CorrectionOf(correction, unbiased), keep);
+        const Moments moments = VarMean(x, over.axes, over.Correction(correction, unbiased), keep);
         return Pair(Sqrt(moments.var), moments.mean);
       },
       "(std, mean).");
@@ -139,9 +159,13 @@ void BindStatistics(py::class_<Tensor>& tensor) {
   Method(
       tensor, "norm",
       [](const Expr& x, py::object p, const Axes& axes, Keep keep, std::optional<DType> dtype) {
+        if (py::isinstance<py::str>(p) && p.cast<std::string>() == "nuc") {
+          return MatrixNorm(AsDType(x, dtype), MatrixNormKind::kNuclear, axes, keep);
+        }
         return VectorNorm(AsDType(x, dtype), NormOrder(p), axes, keep);
       },
-      "(sum of |x|^p)^(1/p) over axes, all together; p may be inf, -inf, 0 or 'fro'. Its "
+      "(sum of |x|^p)^(1/p) over axes, all together; p may be inf, -inf, 0 or 'fro', or "
+      "'nuc', the sum of singular values over two axes. Its "
       "derivative "
       "at 0 is 0.",
       py::arg("p") = 2.0, py::arg("dim") = py::none(), py::arg("keepdim") = false,
@@ -159,15 +183,11 @@ void BindStatistics(py::class_<Tensor>& tensor) {
   Method(
       tensor, "diff",
       [](const Expr& x, int64_t n, int64_t dim, const std::optional<Expr>& prepend,
-         const std::optional<Expr>& append) {
-        std::vector<Expr> parts;
-        if (prepend) parts.push_back(*prepend);
-        parts.push_back(x);
-        if (append) parts.push_back(*append);
-        return Diff(parts.size() == 1 ? x : Cat(parts, dim), n, dim);
-      },
-      "The difference of neighbours along an axis, n times over.", py::arg("n") = 1,
-      py::arg("dim") = -1, py::arg("prepend") = py::none(), py::arg("append") = py::none());
+         const std::optional<Expr>& append) { return Diff(x, n, dim, prepend, append); },
+      "The difference of neighbours along an axis, n times over, with `prepend` before x and "
+      "`append` behind it; x itself for n = 0.",
+      py::arg("n") = 1, py::arg("dim") = -1, py::arg("prepend") = py::none(),
+      py::arg("append") = py::none());
   Method(
       tensor, "trapezoid",
       [](const Expr& y, const std::optional<Expr>& x, double dx, int64_t dim) {
@@ -175,6 +195,21 @@ void BindStatistics(py::class_<Tensor>& tensor) {
       },
       "The integral along an axis by the trapezoidal rule, of values at the points x, or dx apart.",
       py::arg("x") = py::none(), py::kw_only(), py::arg("dx") = 1.0, py::arg("dim") = -1);
+  Method(
+      tensor, "cumulative_trapezoid",
+      [](const Expr& y, const std::optional<Expr>& x, double dx, int64_t dim) {
+        return CumulativeTrapezoid(y, x, dx, dim);
+      },
+      "The integrals up to each point but the first, by the trapezoidal rule.",
+      py::arg("x") = py::none(), py::kw_only(), py::arg("dx") = 1.0, py::arg("dim") = -1);
+  Method(
+      tensor, "renorm",
+      [](const Expr& x, double p, int64_t dim, double maxnorm) {
+        return Renorm(x, p, dim, maxnorm);
+      },
+      "x, of which those slices of an axis whose p-norm is larger than maxnorm are scaled down to "
+      "it. Floats of two axes or more.",
+      py::arg("p"), py::arg("dim"), py::arg("maxnorm"));
   Method(
       tensor, "cov",
       [](const Expr& x, int64_t correction, const std::optional<Expr>& fweights,

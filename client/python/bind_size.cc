@@ -3,6 +3,7 @@
 
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/build.h"
 #include "core/tensor/size.h"
 
 namespace tensord::python {
@@ -31,6 +32,18 @@ bool Compare(int64_t a, int64_t b, int64_t margin) {
 }  // namespace
 
 void BindSize(py::module_& module) {
+  module.def("_broadcast_shapes", [](const std::vector<Ints>& shapes) {
+    Ints common;
+    for (const Ints& shape : shapes) {
+      const std::optional<Dims> both = BroadcastShapes(common, shape);
+      if (!both) {
+        Raise(InvalidArgument("broadcast_shapes: {} and {} do not broadcast", ShapeText(common),
+                              ShapeText(shape)));
+      }
+      common.assign(both->begin(), both->end());
+    }
+    return py::tuple(py::cast(common));
+  });
   py::class_<SymInt>(module, "SymInt",
                      "A size that varies from run to run: an expression over variables.")
       .def(py::init([](const std::string& name, int64_t min, int64_t max) {

@@ -193,3 +193,24 @@ def test_windows(n):
         assert ours(n, dtype="float64").dtype == "float64"
     with pytest.raises(ValueError):
         tensord.hann_window(-1)
+
+
+def test_bounds_may_be_tensors():
+    start, end = Tensor(1.5, dtype="float32", requires_grad=True), Tensor(4)
+    np.testing.assert_allclose(tensord.linspace(start, end, 6).numpy(), np.linspace(1.5, 4, 6), rtol=1e-6)
+    np.testing.assert_allclose(tensord.linspace(1.5, end, 3).numpy(), [1.5, 2.75, 4], rtol=1e-6)
+    np.testing.assert_allclose(tensord.logspace(start, 2, 4, base=2).numpy(), np.logspace(1.5, 2, 4, base=2), rtol=1e-5)
+    assert tensord.linspace(start, end, 1).tolist() == [1.5] and tensord.linspace(start, end, 0).shape == (0,)
+    slope = tensord.linspace(start, end, 3).sum().gradient(start)[0]
+    np.testing.assert_allclose(slope.numpy(), 1.5)
+    with pytest.raises(ValueError, match="one number"):
+        tensord.linspace(Tensor([1.0, 2.0]), 3, 4)
+
+
+def test_integers_between_bounds_are_cut_off():
+    assert tensord.linspace(4.3, -3, 8, dtype="int32").tolist() == [4, 3, 2, 1, 0, -1, -2, -3]
+    assert tensord.logspace(0, 4, 5, 2, dtype="int32").tolist() == [1, 2, 4, 8, 16]
+    assert tensord.logspace(4.3, 0, 2, dtype="int64").tolist() == [10000, 1]
+    assert tensord.fill(Tensor([1, 2]), 7.9).tolist() == [7, 7]
+    assert tensord.fill(Tensor([1.0]), Tensor(3)).tolist() == [3.0]
+    assert tensord.rsub(Tensor([1, 2]), 5, alpha=2).tolist() == [3, 1]

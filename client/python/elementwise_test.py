@@ -85,6 +85,7 @@ UNARY = {
     "isnan": (np.isnan, ENDS), "isfinite": (np.isfinite, ENDS), "isposinf": (np.isposinf, ENDS), "isneginf": (np.isneginf, ENDS),
     "isreal": (np.isreal, ENDS), "signbit": (np.signbit, ENDS[:-1]), "logical_not": (np.logical_not, ENDS),
     "bitwise_not": (None, []),
+    "angle": (lambda x: np.where(np.isnan(x), x, np.where(x < 0, math.pi, 0.0)), ENDS),
 }  # fmt: skip
 
 

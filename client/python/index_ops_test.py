@@ -136,3 +136,75 @@ def test_an_embedding_learns_the_rows_that_it_reads():
     expected = np.zeros((50, 4), "float32")
     np.add.at(expected, index, 1)
     np.testing.assert_array_equal(g.numpy(), expected)
+
+
+def test_a_tensor_without_axes_is_a_row_of_one():
+    x, index = Tensor(np.float32(3)), Tensor([0])
+    two = Tensor(np.float32(2))
+    for axis in (0, -1):
+        assert x.gather(axis, index).tolist() == [3.0] and x.gather(axis, Tensor(0)).tolist() == 3.0
+        assert x.index_select(axis, index).tolist() == 3.0
+        assert x.index_add(axis, index, two, alpha=4).tolist() == 11.0
+        assert x.index_copy(axis, index, two).tolist() == 2.0
+        assert x.index_fill(axis, index, 5).tolist() == 5.0
+        assert x.index_reduce(axis, Tensor([0]), two, "prod").tolist() == 6.0
+        assert x.scatter(axis, index, Tensor([2.0])).tolist() == 2.0
+        assert x.scatter_add(axis, Tensor(0), two).tolist() == 5.0
+    for call in (lambda: x.gather(1, index), lambda: x.index_select(1, index), lambda: x.index_fill(-2, index, 1)):
+        with pytest.raises(IndexError):
+            call()
+    with pytest.raises(ValueError, match="one number"):
+        x.index_select(0, Tensor([0, 0]))
+    assert len(Tensor(3.0).nonzero(as_tuple=True)) == 1
+    g = x.index_add(0, index, two).square().gradient(x)[0]
+    assert g.tolist() == 10.0
+
+
+def test_index_put_by_masks():
+    x = rng.standard_normal((4, 5, 3)).astype("float32")
+    mask, square = x[:, 0, 0] > 0, x[:, :, 0] > 0.2
+    assert mask.any() and square.any()
+    several = np.arange(square.sum() * 3, dtype="float32").reshape(-1, 3)
+    beside = (np.array([2, 0]), np.array([True, False, True, False, False]))
+    for masks, values in [((mask,), np.float32(7)), ((square,), several), (beside, np.float32(1))]:
+        expected = x.copy()
+        expected[masks] = values
+        got = Tensor(x).index_put([Tensor(each) for each in masks], Tensor(np.asarray(values)))
+        np.testing.assert_array_equal(got.numpy(), expected)
+    added = Tensor(x).index_put([Tensor(mask)], Tensor(np.float32(2)), accumulate=True)
+    np.testing.assert_allclose(added.numpy(), x + 2 * mask[:, None, None], rtol=1e-6)
+    t = Tensor(x)
+    slope = t.index_put([Tensor(mask)], Tensor(np.float32(0))).sum().gradient(t)[0]
+    np.testing.assert_array_equal(slope.numpy(), np.broadcast_to(~mask[:, None, None], x.shape))
+    with pytest.raises(IndexError, match="mask"):
+        t.index_put([Tensor(mask[:3])], Tensor(np.float32(0)))
+
+
+def test_places_of_a_known_number():
+    x = Tensor([[0, 3], [4, 0]])
+    assert x.nonzero_static(size=3).tolist() == [[0, 1], [1, 0], [-1, -1]]
+    assert x.nonzero_static(size=1, fill_value=9).tolist() == [[0, 1]]
+
+
+def test_histogram_of_points():
+    points, weights = rng.uniform(-1, 1, (40, 2)).astype("float32"), rng.uniform(0, 1, 40).astype("float32")
+    edges = [np.array([-1, -0.5, 0.2, 1], "float32"), np.array([-0.9, 0, 0.9], "float32")]
+    cases = [(4, {}), ([3, 2], {}), ([3, 2], {"range": [-1, 1, -0.5, 0.5]}), (edges, {}), (edges, {"density": True}),
+             (edges, {"weight": weights})]  # fmt: skip
+    for bins, options in cases:
+        known = {"range": lambda r: {"range": [r[:2], r[2:]]}, "weight": lambda w: {"weights": w},
+                 "density": lambda d: {"density": d}}  # fmt: skip
+        theirs = {}
+        for key, value in options.items():
+            theirs.update(known[key](value))
+        expected = np.histogramdd(points, bins, **theirs)
+        ours = {key: Tensor(value) if key == "weight" else value for key, value in options.items()}
+        given = [Tensor(each) for each in bins] if bins is edges else bins
+        counts, got = Tensor(points).histogramdd(given, **ours)
+        np.testing.assert_allclose(counts.numpy(), expected[0], rtol=1e-4, atol=1e-6)
+        for ours_edges, theirs_edges in zip(got, expected[1], strict=True):
+            np.testing.assert_allclose(ours_edges.numpy(), theirs_edges, rtol=1e-5, atol=1e-6)
+    counts, _ = Tensor(points[:, 0]).histogram(Tensor(edges[0]))
+    np.testing.assert_array_equal(counts.numpy(), np.histogram(points[:, 0], edges[0])[0])
+    with pytest.raises(ValueError, match="bins"):
+        Tensor(points).histogramdd([1, 2, 3])

@@ -181,7 +181,10 @@ def describe_functional():
         function = getattr(functional, name)
         if name in functional._IN_TORCH_ORDER:
             continue
-        if getattr(function, "__module__", None) == functional.__name__ and name not in _tensord._binary_methods:
+        module = getattr(function, "__module__", None) or ""
+        if module == "tensord.linalg":
+            yield f"from {module} import {name} as {name}"
+        elif module == functional.__name__ and name not in _tensord._binary_methods:
             yield f"def {name}{inspect.signature(function)}: ..."
         elif name in _tensord._binary_methods:
             yield f"def {name}(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ..."

@@ -190,3 +190,36 @@ def test_gradients_of_movement_go_back():
     expected = np.zeros(24, np.float32)
     np.add.at(expected, places, rows)
     np.testing.assert_array_equal(x.grad.numpy(), expected.reshape(2, 3, 4))
+
+
+def test_repeats_of_each_slice():
+    x, times = np.arange(12, dtype="float32").reshape(3, 4), np.array([2, 0, 3], "int32")
+    np.testing.assert_array_equal(Tensor(x).repeat_interleave(Tensor(times), 0).numpy(), np.repeat(x, times, 0))
+    np.testing.assert_array_equal(Tensor(x).repeat_interleave([1, 0, 0, 2], 1).numpy(), np.repeat(x, [1, 0, 0, 2], 1))
+    np.testing.assert_array_equal(Tensor(x).repeat_interleave(Tensor([2])).numpy(), np.repeat(x, 2))
+    known = Tensor(x).repeat_interleave(Tensor(times), dim=0, output_size=5)
+    np.testing.assert_array_equal(known.numpy(), np.repeat(x, times, 0))
+    assert Tensor([2, 0, 1]).repeat_interleave().tolist() == [0, 0, 2]
+    t = Tensor(x)
+    slope = t.repeat_interleave(Tensor(times), 0).sum().gradient(t)[0]
+    np.testing.assert_array_equal(slope.numpy(), np.broadcast_to(times[:, None], x.shape))
+    for repeats, message in [([1, 2], "3 slices"), ([1, -1, 1], "negative"), ([1.0, 1.0, 1.0], "integers")]:
+        with pytest.raises(ValueError, match=message):
+            t.repeat_interleave(Tensor(repeats), 0)
+
+
+def test_cutting_where_a_tensor_says():
+    x = Tensor(np.arange(10))
+    assert [part.tolist() for part in x.tensor_split(Tensor([1, 4]))] == [[0], [1, 2, 3], [4, 5, 6, 7, 8, 9]]
+    assert [part.shape for part in x.tensor_split(Tensor(3))] == [(4,), (3,), (3,)]
+    with pytest.raises(ValueError, match="integers"):
+        x.tensor_split(Tensor([1.0]))
+
+
+def test_transposing_a_number():
+    assert Tensor(3).transpose(0, -1).tolist() == 3
+    with pytest.raises(IndexError):
+        Tensor(3).transpose(0, 1)
+    assert tensord.broadcast_shapes((2, 1), 3, (1, 1, 3)) == (1, 2, 3)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        tensord.broadcast_shapes((2,), (3,))

@@ -132,3 +132,37 @@ def test_gradients():
     np.put_along_axis(expected, order, weights, 1)
     same((x.sort()[0] * weights).sum().gradient(x)[0], expected)
     same((x.cumsum(1) * weights).sum().gradient(x)[0], np.cumsum(weights[:, ::-1], 1)[:, ::-1])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_slices(dtype, axis):
+    x = rng.integers(0, 2, (6, 3, 2) if axis == 0 else (2, 7, 3) if axis == 1 else (3, 1, 9)).astype(dtype)
+    got = Tensor(x).unique(return_inverse=True, return_counts=True, dim=axis)
+    expected = np.unique(x, return_inverse=True, return_counts=True, axis=axis)
+    for ours, theirs in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.reshape(ours.shape))
+
+
+def test_unique_neighbours_along_an_axis():
+    x = Tensor([[1, 1], [1, 1], [1, 2], [1, 1]])
+    values, inverse, counts = x.unique_consecutive(return_inverse=True, return_counts=True, dim=0)
+    assert values.tolist() == [[1, 1], [1, 2], [1, 1]]
+    assert inverse.tolist() == [0, 0, 1, 2] and counts.tolist() == [2, 1, 1]
+    assert Tensor(3).unique(dim=0).tolist() == [3]
+    with pytest.raises(IndexError):
+        x.unique(dim=2)
+    with pytest.raises(ValueError, match="no elements"):
+        tensord.zeros(2, 0).unique(dim=0)
+
+
+def test_searching_what_a_sorter_sorts():
+    x, wanted = rng.standard_normal(9).astype("float32"), rng.standard_normal(5).astype("float32")
+    x[3] = wanted[0]
+    for side in ("left", "right"):
+        got = Tensor(x).searchsorted(wanted, side=side, sorter=Tensor(x).argsort())
+        np.testing.assert_array_equal(got.numpy(), np.searchsorted(np.sort(x), wanted, side))
+    with pytest.raises(ValueError, match="contradict"):
+        Tensor(x).searchsorted(wanted, side="left", right=True)
+    with pytest.raises(ValueError, match="'up'"):
+        Tensor(x).searchsorted(wanted, side="up")

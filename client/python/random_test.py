@@ -97,3 +97,16 @@ def test_the_seed_decides():
     first = [tensord.randint(4, low=0, high=1000).tolist(), tensord.normal(2).tolist()]
     tensord.manual_seed(3)
     assert first == [tensord.randint(4, low=0, high=1000).tolist(), tensord.normal(2).tolist()]
+
+
+def test_normal_numbers_of_given_means():
+    tensord.manual_seed(1)
+    mean, std = Tensor(np.full((200, 100), 3.0, "float32")), Tensor(np.linspace(0.5, 2, 100).astype("float32"))
+    x = tensord.normal(mean, std).numpy()
+    assert x.shape == (200, 100) and abs(x.mean() - 3) < 0.05
+    np.testing.assert_allclose(x.std(0), std.numpy(), rtol=0.25)
+    assert tensord.normal(1.5, std).shape == (100,) and tensord.normal(mean, 0.0).numpy().std() == 0
+    assert tensord.normal(1, 2, (3, 4)).shape == (3, 4) and tensord.normal(2, 3).shape == (2, 3)
+    assert tensord.normal(0.0, 1.0, size=(5,), dtype="float64").dtype == tensord.float64
+    with pytest.raises(TypeError):
+        tensord.normal(0.0, 1.0, (2,), 3)

@@ -179,3 +179,45 @@ def test_slopes_of_ties_and_zeros():
         y = Tensor(values, requires_grad=True)
         y.prod().backward()
         assert y.grad.tolist() == slopes
+
+
+def test_how_the_correction_is_said():
+    x = Tensor(X)
+    np.testing.assert_allclose(x.var(0, correction=0.5).numpy(), X.var(0) * X.shape[0] / (X.shape[0] - 0.5), rtol=1e-5)
+    for name in ("var", "std"):
+        function = getattr(X, name)
+        np.testing.assert_allclose(getattr(x, name)(False).numpy(), function(), rtol=1e-5)
+        np.testing.assert_allclose(getattr(x, name)(True).numpy(), function(ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(getattr(x, name)(1, correction=None).numpy(), function(1, ddof=1), rtol=1e-5)
+        both = getattr(x, name + "_mean")(2, unbiased=False)
+        np.testing.assert_allclose(both[0].numpy(), function(2), rtol=1e-5)
+
+
+def test_of_one_variable():
+    x = X[0, :1]
+    np.testing.assert_allclose(Tensor(x).cov().numpy(), np.cov(x), rtol=1e-5)
+    assert Tensor(x).cov().shape == () and Tensor(x).corrcoef().tolist() == 1.0
+
+
+def test_integral_up_to_each_point():
+    y, x = X[0], np.array([0, 1, 3, 4, 9], "float32")
+    areas = (y[:, 1:] + y[:, :-1]) / 2
+    got = Tensor(y).cumulative_trapezoid(Tensor(x)).numpy()
+    np.testing.assert_allclose(got, np.cumsum(areas * np.diff(x), 1), rtol=1e-4, atol=1e-5)
+    got = Tensor(y).cumulative_trapezoid(dx=0.5, dim=0).numpy()
+    np.testing.assert_allclose(got, np.cumsum((y[1:] + y[:-1]) / 4, 0), rtol=1e-4, atol=1e-5)
+    assert Tensor([1, 2, 4]).diff(0, prepend=Tensor([0])).tolist() == [1, 2, 4]
+
+
+def test_renorm():
+    norms = np.sqrt((X.astype("float64") ** 2).sum((0, 2)))
+    most = float(np.median(norms))
+    expected = X * np.where(norms > most, most / norms, 1)[None, :, None]
+    np.testing.assert_allclose(Tensor(X).renorm(2, 1, most).numpy(), expected, rtol=1e-5)
+    for arguments, message in [((0, 1, 1.0), "p is"), ((2, 1, -1.0), "maxnorm")]:
+        with pytest.raises(ValueError, match=message):
+            Tensor(X).renorm(*arguments)
+    with pytest.raises(ValueError, match="two axes"):
+        Tensor(X[0, 0]).renorm(2, 0, 1.0)
+    with pytest.raises(ValueError, match="float"):
+        Tensor([[1, 2]]).renorm(2, 0, 1.0)

@@ -27,6 +27,8 @@ constexpr Spelling kNames[] = {
     {"arctanh", "atanh"},
     {"binary_crossentropy_logits", "binary_cross_entropy_with_logits"},
     {"clip", "clamp"},
+    {"conj", "positive"},
+    {"conj_physical", "positive"},
     {"divide", "div"},
     {"fix", "trunc"},
     {"greater", "gt"},

@@ -50,6 +50,11 @@ Expr FailIndex(const Expr& at, fmt::format_string<Args...> format, Args&&... arg
 
 // Whether `axis` counts from the end or the start, as an index below `rank`.
 std::optional<int64_t> ResolveAxis(int64_t axis, int64_t rank);
+// Whether `axis` means the only element of a tensor without axes, which functions along an axis
+// take for a vector of one.
+inline bool IsNumberAlong(const Expr& x, int64_t axis) {
+  return x.ok() && x.rank() == 0 && (axis == 0 || axis == -1);
+}
 // The error when it is neither, an IndexError.
 Expr AxisError(std::string_view name, const Expr& x, int64_t axis);
 

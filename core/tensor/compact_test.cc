@@ -42,19 +42,36 @@ TEST(NonZero, GivesAnIndexAnAxis) {
 TEST(Unique, TellsWhichAndHowOften) {
   Bench bench;
   const Expr x = bench.Input(kInt64, {2, 4}, {3, 1, 1, 7, 3, 3, 1, 9});
-  EXPECT_EQ(bench.Values(FindDistinct(x, false).count), (Values{4}));
-  const UniqueResult sorted = Unique(x, 4, false);
+  EXPECT_EQ(bench.Values(FindDistinct(x).count), (Values{4}));
+  const UniqueResult sorted = Unique(x, 4);
   EXPECT_EQ(bench.Values(sorted.values), (Values{1, 3, 7, 9}));
   EXPECT_EQ(bench.Values(sorted.inverse), (Values{1, 0, 0, 2, 1, 1, 0, 3}));
   EXPECT_EQ(ShapeOf(sorted.inverse), (Sizes{2, 4}));
   EXPECT_EQ(bench.Values(sorted.counts), (Values{3, 3, 1, 1}));
-  EXPECT_EQ(bench.Values(FindDistinct(x, true).count), (Values{6}));
-  const UniqueResult runs = Unique(x, 6, true);
+  EXPECT_EQ(bench.Values(FindDistinct(x, {.consecutive = true}).count), (Values{6}));
+  const UniqueResult runs = Unique(x, 6, {.consecutive = true});
   EXPECT_EQ(bench.Values(runs.values), (Values{3, 1, 7, 3, 1, 9}));
   EXPECT_EQ(bench.Values(runs.counts), (Values{1, 2, 1, 2, 1, 1}));
+  const Expr rows = bench.Input(kInt64, {4, 2}, {3, 1, 0, 7, 3, 0, 3, 1});
+  EXPECT_EQ(bench.Values(FindDistinct(rows, {.axis = 0}).count), (Values{3}));
+  const UniqueResult slices = Unique(rows, 3, {.axis = 0});
+  EXPECT_EQ(bench.Values(slices.values), (Values{0, 7, 3, 0, 3, 1}));
+  EXPECT_EQ(bench.Values(slices.inverse), (Values{2, 0, 1, 2}));
+  EXPECT_EQ(bench.Values(slices.counts), (Values{1, 1, 2}));
   const Expr nothing = Zeros(bench.graph(), {0}, kFloat32);
-  EXPECT_EQ(bench.Values(FindDistinct(nothing, false).count), (Values{0}));
-  EXPECT_EQ(ShapeOf(Unique(nothing, 0, false).values), (Sizes{0}));
+  EXPECT_EQ(bench.Values(FindDistinct(nothing).count), (Values{0}));
+  EXPECT_EQ(ShapeOf(Unique(nothing, 0).values), (Sizes{0}));
+}
+
+TEST(RepeatInterleave, TakesANumberForEachSlice) {
+  Bench bench;
+  const Expr x = bench.Counting({3, 2});
+  const Expr times = bench.Input(kInt32, {3}, {2, 0, 1});
+  EXPECT_EQ(bench.Values(RepeatInterleave(x, times, 0, 3)), (Values{0, 1, 0, 1, 4, 5}));
+  EXPECT_EQ(bench.Values(RepeatsOfSlices(x, Constant(bench.graph(), 4, kInt32), 1)),
+            (Values{4, 4}));
+  EXPECT_EQ(ErrorOf(RepeatInterleave(x, times, 1, 3)),
+            "repeat_interleave: repeats int32 [3] for 2 slices; give as many integers, or one");
 }
 
 }  // namespace

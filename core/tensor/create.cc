@@ -126,26 +126,65 @@ Expr IndexAlong(const Expr& x, int64_t axis, DType dtype) {
   return BroadcastTo(Reshape(Counter(x.graph(), dims[*at], dtype), dims), x.shape());
 }
 
-Expr Linspace(Graph& graph, Number start, Number stop, int64_t steps, DType dtype) {
+namespace {
+
+// The bounds of a Linspace in the dtype that it is computed in: integers without their fractions.
+// float32 has no room for large integers.
+DType LinspaceCompute(DType dtype) { return IsInt(dtype) ? DType::kFloat64 : ComputeDType(dtype); }
+
+Expr LinspaceBound(const Expr& bound, DType dtype) {
+  const DType compute = LinspaceCompute(dtype);
+  if (!bound.ok()) return bound;
+  if (bound.rank() > 0) {
+    return Fail(bound, "linspace: a bound has shape {}, it must be one number",
+                ShapeText(bound.shape()));
+  }
+  const Expr x = Cast(bound, compute);
+  return IsInt(dtype) ? Trunc(x) : x;
+}
+
+// As it will be cut off: powers of whole numbers are whole, and come out a few roundings beside.
+Expr NearlyWhole(const Expr& x) {
+  const Expr whole = Round(x);
+  return Where(Le(Abs(x - whole), Abs(x) * 1e-12), whole, x);
+}
+
+}  // namespace
+
+Expr Linspace(const Expr& start, const Expr& stop, int64_t steps, DType dtype) {
+  const Expr first = LinspaceBound(start, dtype), last = LinspaceBound(stop, dtype);
+  if (!first.ok()) return first;
+  if (!last.ok()) return last;
+  Graph& graph = start.graph();
   if (steps < 0) return Expr(&graph, InvalidArgument("linspace: {} steps", steps));
   if (dtype == DType::kBool) return Expr(&graph, InvalidArgument("linspace: bool can't count"));
-  const double first = start.AsDouble(), last = stop.AsDouble();
-  // float32 has no room for large integers.
-  const DType compute = IsInt(dtype) ? DType::kFloat64 : ComputeDType(dtype);
-  if (steps == 1) return Cast(Full(graph, {1}, first, compute), dtype);
-  const Expr step =
-      Constant(graph, (last - first) / std::max(static_cast<double>(steps - 1), 1.0), compute);
+  if (steps == 1) return Cast(Reshape(first, {1}), dtype);
+  const Expr step = (last - first) / std::max(static_cast<double>(steps - 1), 1.0);
   const Expr i = Counter(graph, steps, DType::kInt64);
-  const Expr up = Add(Mul(Cast(i, compute), step), first);
-  const Expr down = Sub(last, Mul(Cast(Sub(steps - 1, i), compute), step));
+  const Expr up = Cast(i, first.dtype()) * step + first;
+  const Expr down = last - Cast(Sub(steps - 1, i), first.dtype()) * step;
   return Cast(Where(Lt(i, steps / 2), up, down), dtype);
 }
 
-Expr Logspace(Graph& graph, Number start, Number stop, int64_t steps, double base, DType dtype) {
-  const DType compute = IsInt(dtype) ? DType::kFloat64 : ComputeDType(dtype);
-  const Expr exponents = Linspace(graph, start, stop, steps, compute);
+Expr Linspace(Graph& graph, Number start, Number stop, int64_t steps, DType dtype) {
+  const DType compute = LinspaceCompute(dtype);
+  return Linspace(Constant(graph, start.AsDouble(), compute),
+                  Constant(graph, stop.AsDouble(), compute), steps, dtype);
+}
+
+Expr Logspace(const Expr& start, const Expr& stop, int64_t steps, double base, DType dtype) {
+  const DType compute = LinspaceCompute(dtype);
+  const Expr first = LinspaceBound(start, dtype), last = LinspaceBound(stop, dtype);
+  const Expr exponents = Linspace(first, last, steps, compute);
   if (!exponents.ok()) return exponents;
-  return Cast(Pow(FullLike(exponents, base), exponents), dtype);
+  const Expr powers = Pow(FullLike(exponents, base), exponents);
+  return Cast(IsInt(dtype) ? NearlyWhole(powers) : powers, dtype);
+}
+
+Expr Logspace(Graph& graph, Number start, Number stop, int64_t steps, double base, DType dtype) {
+  const DType compute = LinspaceCompute(dtype);
+  return Logspace(Constant(graph, start.AsDouble(), compute),
+                  Constant(graph, stop.AsDouble(), compute), steps, base, dtype);
 }
 
 Expr Eye(Graph& graph, int64_t rows, int64_t columns, DType dtype) {
@@ -202,14 +241,14 @@ Expr BlockDiag(absl::Span<const Expr> matrices) {
 
 Expr Vander(const Expr& x, int64_t n, bool increasing) {
   if (!x.ok()) return x;
-  if (x.rank() != 1) return Fail(x, "vander: {} is no vector", ShapeText(x.shape()));
+  if (x.rank() == 0) return Vander(Reshape(x, {1}), n, increasing);
   if (n < 0) return Fail(x, "vander: {} columns", n);
   const Expr base = x.dtype() == DType::kBool ? Cast(x, DefaultInt()) : x;
-  if (n == 0) return Zeros(x.graph(), {x.shape()[0], 0}, base.dtype());
+  if (n == 0) return Zeros(x.graph(), WithInserted(x.shape(), x.rank(), 0), base.dtype());
   std::vector<Expr> powers = {FullLike(base, 1)};
   while (static_cast<int64_t>(powers.size()) < n) powers.push_back(powers.back() * base);
   if (!increasing) std::reverse(powers.begin(), powers.end());
-  return Stack(powers, 1);
+  return Stack(powers, -1);
 }
 
 std::vector<int64_t> TrilIndices(int64_t rows, int64_t columns, int64_t offset) {

@@ -32,9 +32,12 @@ bool ArangeFits(Number start, Number stop, Number step, DType dtype);
 // The index along `axis` at every element, in the shape of `x`.
 Expr IndexAlong(const Expr& x, int64_t axis, DType dtype = DType::kInt32);
 // Evenly spaced, both ends included; counted from both, so that both are exact. Integers truncate.
+// Between integers the bounds are cut off first.
 Expr Linspace(Graph& graph, Number start, Number stop, int64_t steps, DType dtype);
+Expr Linspace(const Expr& start, const Expr& stop, int64_t steps, DType dtype);
 // base to the power of each number of a Linspace.
 Expr Logspace(Graph& graph, Number start, Number stop, int64_t steps, double base, DType dtype);
+Expr Logspace(const Expr& start, const Expr& stop, int64_t steps, double base, DType dtype);
 // Ones where row = column, a matrix of rows x columns.
 Expr Eye(Graph& graph, int64_t rows, int64_t columns, DType dtype);
 
@@ -42,7 +45,7 @@ Expr Eye(Graph& graph, int64_t rows, int64_t columns, DType dtype);
 Expr CartesianProd(absl::Span<const Expr> vectors);
 // Matrices (vectors are rows, scalars 1 x 1) along the diagonal, zeros elsewhere.
 Expr BlockDiag(absl::Span<const Expr> matrices);
-// Powers of a vector as columns: x^(n-1) ... x^0, or the other way round.
+// Powers of the vectors [.., m] as columns [.., m, n]: x^(n-1) ... x^0, or the other way round.
 Expr Vander(const Expr& x, int64_t n, bool increasing);
 
 // ---- Numbers that are computed here rather than by a program.

@@ -9,6 +9,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/product.h"
+#include "core/tensor/reduce.h"
 
 namespace tensord {
 namespace {
@@ -261,6 +262,22 @@ Expr TensorDot(const Expr& a, const Expr& b, absl::Span<const int64_t> a_axes,
                absl::Span<const int64_t> b_axes) {
   if (!a.ok()) return a;
   if (!b.ok()) return b;
+  // Where one of two sizes is 1, the other axis is summed by itself.
+  Dims a_ones, b_ones;
+  for (size_t i = 0; i < std::min(a_axes.size(), b_axes.size()); ++i) {
+    const std::optional<int64_t> x = ResolveAxis(a_axes[i], a.rank());
+    const std::optional<int64_t> y = ResolveAxis(b_axes[i], b.rank());
+    if (!x || !y || a.shape()[*x] == b.shape()[*y]) continue;
+    if (a.shape()[*x] == 1) b_ones.push_back(*y);
+    if (b.shape()[*y] == 1) a_ones.push_back(*x);
+  }
+  if (!a_ones.empty() || !b_ones.empty()) {
+    const auto summed = [](const Expr& e, const Dims& axes) {
+      const Axes over{absl::Span<const int64_t>(axes)};
+      return axes.empty() ? e : Cast(Sum(e, over, kKeepDims), e.dtype());
+    };
+    return TensorDot(summed(a, a_ones), summed(b, b_ones), a_axes, b_axes);
+  }
   if (a_axes.size() != b_axes.size()) {
     return Fail(a, "tensordot: {} axes of the first and {} of the second operand", a_axes.size(),
                 b_axes.size());

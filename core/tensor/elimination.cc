@@ -271,6 +271,27 @@ LuFactors LuFactor(const Expr& a) {
 
 namespace {
 
+Expr FirstWhere(const Expr& holds) {
+  if (!holds.ok()) return holds;
+  const Expr found = Cast(holds, DType::kInt32);
+  if (holds.shape().back() == 0) return Sum(found, -1);
+  return Where(Any(holds, -1), ArgMax(found, -1) + 1, 0);
+}
+
+}  // namespace
+
+Expr LuInfo(const Expr& lu) {
+  if (auto error = CheckMatrix("lu", lu)) return *error;
+  return FirstWhere(Eq(Detach(Diagonal(lu)), 0));
+}
+
+Expr CholeskyInfo(const Expr& factor) {
+  if (auto error = CheckSquare("cholesky", factor)) return *error;
+  return FirstWhere(LogicalNot(IsFinite(Detach(Diagonal(factor)))));
+}
+
+namespace {
+
 // The order of rows that exchanging row i with row pivots[i] - 1, one after the other, leads to.
 Expr OrderOf(const Expr& pivots, int64_t rows) {
   const Expr index = ColumnIndex(pivots.graph(), rows);

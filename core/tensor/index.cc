@@ -207,6 +207,13 @@ Expr Embedding(const Expr& table, const Expr& index) {
 Expr GatherAlong(const Expr& x, int64_t axis, const Expr& index) {
   if (!x.ok()) return x;
   if (!index.ok()) return index;
+  if (IsNumberAlong(x, axis) && index.rank() < 2) {
+    const Expr row = Reshape(index, {NumElements(index.shape())});
+    return Reshape(GatherAlong(Reshape(x, {1}), 0, row), index.shape());
+  }
+  if (IsInt(index.dtype()) && NumElements(index.shape()) == 0) {  // nothing, of whatever shape
+    return Reshape(Shrink(Reshape(x, {-1}), 0, 0, 0), index.shape());
+  }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("gather", x, axis);
   bool fits = index.rank() == x.rank();
@@ -267,6 +274,13 @@ Expr TakeAlong(const Expr& x, int64_t axis, const Expr& index) {
 Expr IndexSelect(const Expr& x, int64_t axis, const Expr& index) {
   if (!x.ok()) return x;
   if (!index.ok()) return index;
+  if (IsNumberAlong(x, axis)) {
+    if (NumElements(index.shape()) != 1) {
+      return Fail(x, "index_select: index {} of a tensor without axes, it must be one number",
+                  ShapeText(index.shape()));
+    }
+    return Reshape(IndexSelect(Reshape(x, {1}), 0, index), {});
+  }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("index_select", x, axis);
   if (index.rank() > 1 || !IsInt(index.dtype())) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "core/tensor/expr.h"
+#include "core/tensor/reduce.h"
 
 namespace tensord {
 
@@ -52,11 +53,27 @@ struct LuFactors {
 };
 LuFactors LuFactor(const Expr& a);
 LuParts LuUnpack(const LuFactors& factors);
+// LAPACK's info of a packed u, and of a Cholesky factor: the first pivot, from 1 on, that is zero,
+// or where the matrix is not positive definite; 0 if there is none. int32.
+Expr LuInfo(const Expr& lu);
+Expr CholeskyInfo(const Expr& factor);
 Expr LuSolve(const LuFactors& factors, const Expr& b, bool left = true, bool adjoint = false);
 
 // ---- orthogonal
 
 enum Completeness { kReduced, kComplete };
+
+// The same r, with the vectors v of the reflections 1 - tau v v^T below its diagonal (their first
+// element is 1 and not there): LAPACK's form. Without derivative.
+struct Reflections {
+  Expr a, tau;  // [.., m, n] and [.., min(m, n)]
+};
+Reflections Geqrf(const Expr& a);
+// q x, or q^T x with `transpose`, for the product q [m, m] of the reflections: `a` [.., m, n],
+// `tau` [.., k] with k up to n, and x [.., m, p].
+Expr Reflect(const Reflections& reflections, const Expr& x, bool transpose = false);
+// The first n columns of q, for `a` [.., m, n].
+Expr HouseholderProduct(const Reflections& reflections);
 
 // a [m, n] = q r by Householder's reflections: q [m, k], r [k, n] with k the lesser of m and n, or
 // complete q [m, m], r [m, n]. The complete q of a tall matrix has no derivative beyond k.
@@ -78,11 +95,16 @@ struct EighParts {
   Expr values, vectors;
 };
 EighParts Eigh(const Expr& a, bool upper = false);
+// The symmetric matrix of which one triangle is read, with the derivatives of `a` itself.
+Expr Symmetric(const Expr& a, bool upper = false);
 Expr EigVals(const Expr& a);  // an error: those of a general matrix are complex
 
-struct Cutoff {  // singular values up to max(absolute, relative * largest) count as zero
-  std::optional<double> absolute = std::nullopt;
-  std::optional<double> relative = std::nullopt;  // else max(m, n) times the dtype's epsilon
+// Singular values up to max(absolute, relative * largest) count as zero. Numbers, or one for each
+// matrix of a batch.
+struct Cutoff {
+  std::optional<Expr> absolute = std::nullopt;
+  // Else max(m, n) times the dtype's epsilon, or 0 where an absolute one is given.
+  std::optional<Expr> relative = std::nullopt;
 };
 // The pseudo-inverse; it has first derivatives only.
 Expr Pinv(const Expr& a, const Cutoff& cutoff = {});
@@ -112,6 +134,8 @@ enum class MatrixNormKind {
 };
 std::optional<MatrixNormKind> MatrixNormFromName(std::string_view name);  // "fro", "inf", "-2", ..
 Expr MatrixNorm(const Expr& a, MatrixNormKind kind = MatrixNormKind::kFrobenius);
+// Of the matrices in two axes of x.
+Expr MatrixNorm(const Expr& x, MatrixNormKind kind, const Axes& axes, Keep keep = kDropDims);
 // |a| |a^-1|, or by the norm 2 the quotient of the extreme singular values.
 Expr Cond(const Expr& a, MatrixNormKind kind = MatrixNormKind::kTwo);
 

@@ -155,6 +155,17 @@ TEST(Linalg, GradientsAgreeWithDifferences) {
       {"qr q", [](X x) { return Qr(x[0]).q; }, {Random({3, 2})}},
       {"qr r", [](X x) { return Qr(x[0]).r; }, {Random({3, 2})}},
       {"qr wide", [](X x) { return Qr(x[0]).r; }, {Random({2, 4})}},
+      {"householder_product",
+       [](X x) {
+         return HouseholderProduct({x[0], x[1]});
+       },
+       {Random({4, 3}), Random({2}, 2)}},
+      {"ormqr",
+       [](X x) {
+         return Reflect({x[0], x[1]}, x[2], true);
+       },
+       {Random({3, 2}), Random({2}, 2), Random({3, 2}, 3)}},
+      {"symmetric", [](X x) { return Symmetric(Positive(x[0]), true); }, {Random({3, 3})}},
       {"eigenvalues", [](X x) { return Eigh(Positive(x[0])).values; }, {Random({3, 3})}},
       {"eigenvectors", [](X x) { return Eigh(Positive(x[0])).vectors; }, {Random({3, 3})}},
       {"svd u", [](X x) { return Svd(x[0]).u; }, {Random({3, 2})}},
@@ -205,6 +216,8 @@ TEST(Linalg, ErrorsNameTheRule) {
        "eig: the eigenvalues of a general real matrix are complex, and there is no complex dtype; "
        "use eigh for symmetric matrices"},
       {CholeskySolve(v, s), "cholesky_solve: [2, 2] and [3] do not fit"},
+      {MatrixNorm(m, MatrixNormKind::kOne, Axes{0, 0}),
+       "matrix_norm: 2 axes of [2, 3]; name the two of the matrices"},
   };
   for (const auto& [expr, message] : cases) EXPECT_EQ(ErrorOf(expr), message);
 }

@@ -188,6 +188,7 @@ Expr Permute(const Expr& x, absl::Span<const int64_t> order) {
 
 Expr Transpose(const Expr& x, int64_t axis0, int64_t axis1) {
   if (!x.ok()) return x;
+  if (IsNumberAlong(x, axis0) && IsNumberAlong(x, axis1)) return x;
   const std::optional<int64_t> a = ResolveAxis(axis0, x.rank()), b = ResolveAxis(axis1, x.rank());
   if (!a || !b) return AxisError("transpose", x, a ? axis1 : axis0);
   Dims order(x.rank());

@@ -328,58 +328,6 @@ Expr IsIn(const Expr& x, const Expr& elements) {
   return Reshape(Eq(TakeInRows(sorted, Minimum(place, count - 1)), wanted), x.shape());
 }
 
-Expr HistogramEdges(const Expr& x, int64_t bins, std::optional<std::pair<double, double>> ends) {
-  if (!x.ok()) return x;
-  if (!IsFloat(x.dtype()))
-    return Fail(x, "histogram: x is {}, it must be a float", Name(x.dtype()));
-  if (bins < 1) return Fail(x, "histogram: {} bins", bins);
-  if (ends && ends->second < ends->first) {
-    return Fail(x, "histogram: range ({}, {}) descends", ends->first, ends->second);
-  }
-  const DType wide = ComputeDType(x.dtype());
-  Expr low = Constant(x.graph(), ends ? ends->first : 0.0, wide);
-  Expr high = Constant(x.graph(), ends ? ends->second : 1.0, wide);
-  if (!ends && NumElements(x.shape()) > 0) {
-    low = Cast(Min(x), wide);
-    high = Cast(Max(x), wide);
-  }
-  const Expr equal = Eq(low, high);
-  low = Where(equal, low - 0.5, low);
-  high = Where(equal, high + 0.5, high);
-  const Expr number = Arange(x.graph(), 0, bins + 1, 1, DType::kInt32);
-  const Expr edges = low + (high - low) * (Cast(number, wide) / static_cast<double>(bins));
-  return Cast(Where(Eq(number, bins), high, edges), x.dtype());
-}
-
-Expr Histogram(const Expr& x, const Expr& edges, const std::optional<Expr>& weights, bool density) {
-  if (!x.ok()) return x;
-  if (!edges.ok()) return edges;
-  if (weights && !weights->ok()) return *weights;
-  if (!IsFloat(x.dtype()))
-    return Fail(x, "histogram: x is {}, it must be a float", Name(x.dtype()));
-  if (edges.rank() != 1 || edges.shape()[0] < 2) {
-    return Fail(x, "histogram: edges {}, they must be one row of two or more",
-                ShapeText(edges.shape()));
-  }
-  if (weights && weights->shape() != x.shape()) {
-    return Fail(x, "histogram: weights {} for {}", ShapeText(weights->shape()),
-                ShapeText(x.shape()));
-  }
-  const int64_t bins = edges.shape()[0] - 1, count = NumElements(x.shape());
-  const DType wide = ComputeDType(x.dtype());
-  const Expr flat = Reshape(x, {count});
-  const Expr bin = SearchSorted(edges, flat, true) - 1;
-  const Expr at = Where(Eq(flat, Select(edges, 0, bins)), bins - 1, bin);
-  const Expr each =
-      weights ? Cast(Reshape(*weights, {count}), wide) : Full(x.graph(), {count}, 1, wide);
-  Expr counts = Scatter(ScatterKind::kAdd, Zeros(x.graph(), {bins}, wide), at, each, 0);
-  if (density) {
-    const Expr width = Cast(Shrink(edges, 0, 1, bins + 1) - Shrink(edges, 0, 0, bins), wide);
-    counts = counts / (Sum(counts) * width);
-  }
-  return Cast(counts, x.dtype());
-}
-
 Expr Multinomial(const Expr& weights, const Expr& uniform, int64_t count, bool replacement) {
   if (!weights.ok()) return weights;
   if (!uniform.ok()) return uniform;

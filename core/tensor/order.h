@@ -46,13 +46,6 @@ Expr SearchSorted(const Expr& sorted, const Expr& values, bool right = false);
 // Whether each element of x occurs in `elements`.
 Expr IsIn(const Expr& x, const Expr& elements);
 
-// `bins` equal parts of [low, high], or of what lies between the extremes of x: bins + 1 edges.
-Expr HistogramEdges(const Expr& x, int64_t bins, std::optional<std::pair<double, double>> ends);
-// How many elements of x, or what weights, lie between each two of the edges [bins + 1], which
-// ascend; the last bin holds its end. Of floats, in their dtype. `density`: the sum of counts times
-// widths is 1.
-Expr Histogram(const Expr& x, const Expr& edges, const std::optional<Expr>& weights, bool density);
-
 // int32 classes by weights [.., classes], given uniform numbers in [0, 1): [.., count] of them with
 // replacement, else one per weight, and each class is drawn once at most.
 Expr Multinomial(const Expr& weights, const Expr& uniform, int64_t count, bool replacement);

@@ -9,6 +9,7 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
+#include "core/tensor/histogram.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/testing.h"
 

@@ -207,17 +207,13 @@ SvdParts SvdStep(const Expr& a, const Expr& u, const Expr& v) {
 
 // Singular values above the cutoff; bool [.., n].
 Expr Counted(const Expr& s, int64_t larger, const Cutoff& cutoff, DType dtype) {
-  const bool only_absolute = cutoff.absolute && !cutoff.relative;
-  const double relative =
-      cutoff.relative.value_or(only_absolute ? 0 : static_cast<double>(larger) * Epsilon(dtype));
-  const Expr largest = Max(s, -1, kKeepDims);
-  return Gt(s, Maximum(largest * relative, cutoff.absolute.value_or(0)));
-}
-
-std::optional<Expr> CheckNotEmpty(std::string_view name, const Expr& a) {
-  if (auto error = CheckMatrix(name, a)) return error;
-  if (Rows(a) > 0 && Columns(a) > 0) return std::nullopt;
-  return Fail(a, "{}: {} has no elements", name, ShapeText(a.shape()));
+  const auto each = [&](const Expr& x) { return Unsqueeze(Cast(x, s.dtype()), -1); };
+  const Expr least = Constant(s.graph(), static_cast<double>(larger) * Epsilon(dtype), s.dtype());
+  const Expr zero = Constant(s.graph(), 0, s.dtype());
+  const Expr absolute = cutoff.absolute ? each(*cutoff.absolute) : zero;
+  const Expr relative =
+      cutoff.relative ? each(*cutoff.relative) : Where(Gt(absolute, 0), zero, least);
+  return Gt(s, Maximum(Max(s, -1, kKeepDims) * relative, absolute));
 }
 
 }  // namespace
@@ -292,18 +288,23 @@ SvdParts Svd(const Expr& a, Completeness completeness) {
 
 Expr SvdVals(const Expr& a) { return Svd(a, kReduced).s; }
 
+Expr Symmetric(const Expr& a, bool upper) {
+  if (auto error = CheckSquare("symmetric", a)) return *error;
+  const Expr x = Cast(a, LeastUpperFloat(a.dtype()));
+  const Expr half = upper ? Triu(x) : Tril(x), strict = upper ? Triu(x, 1) : Tril(x, -1);
+  return WithDerivativeOf(Detach(half + Transposed(strict)), x);
+}
+
 EighParts Eigh(const Expr& a, bool upper) {
   const auto failed = [](const Expr& error) { return EighParts{error, error}; };
   if (auto error = CheckSquare("eigh", a)) return failed(*error);
   const int64_t n = Rows(a);
   const DType dtype = LeastUpperFloat(a.dtype());
-  Expr x = Cast(a, ComputeDType(a.dtype()));
-  if (n == 0) return {Cast(Sum(x, -1), dtype), Cast(x, dtype)};
-  // Values from one triangle; derivatives symmetric, as if both had moved.
-  const Expr half = upper ? Triu(x) : Tril(x), strict = upper ? Triu(x, 1) : Tril(x, -1);
-  const Expr read = Detach(half + Transposed(strict));
-  x = WithDerivativeOf(read, (x + Transposed(x)) * 0.5);
-  const EighParts values = EighValues(read);
+  if (n == 0) return {Cast(Sum(ToCompute(a), -1), dtype), Cast(a, dtype)};
+  const Expr read = Symmetric(ToCompute(a), upper);
+  // The same, with derivatives as if both triangles had moved.
+  const Expr x = (read + Transposed(read)) * 0.5;
+  const EighParts values = EighValues(Detach(x));
   EighParts near = {values.values, Detach(values.vectors)};
   for (int i = 0; i < kOrders; ++i) near = EighStep(x, near.vectors);
   return {Cast(WithDerivativeOf(values.values, near.values), dtype),
@@ -337,15 +338,16 @@ Expr Pinv(const Expr& a, const Cutoff& cutoff) {
 }
 
 Expr MatrixRank(const Expr& a, const Cutoff& cutoff) {
-  if (auto error = CheckNotEmpty("matrix_rank", a)) return *error;
+  if (auto error = CheckMatrix("matrix_rank", a)) return *error;
   const Expr s = SvdVals(a);
   if (!s.ok()) return s;
+  if (s.shape().back() == 0) return Cast(Sum(s, -1), DType::kInt32);
   const Expr counted = Counted(s, std::max(Rows(a), Columns(a)), cutoff, s.dtype());
   return Detach(Sum(Cast(counted, DType::kInt32), -1));
 }
 
 Expr Lstsq(const Expr& a, const Expr& b, const Cutoff& cutoff) {
-  if (auto error = CheckNotEmpty("lstsq", a)) return *error;
+  if (auto error = CheckMatrix("lstsq", a)) return *error;
   if (!b.ok()) return b;
   const bool vector = b.rank() == a.rank() - 1;
   const Expr right = vector ? Unsqueeze(b, -1) : b;
@@ -357,119 +359,6 @@ Expr Lstsq(const Expr& a, const Expr& b, const Cutoff& cutoff) {
   // One step of refinement.
   const Expr refined = x + MatMul(inverse, right - MatMul(a, x));
   return vector ? Squeeze(refined, -1) : refined;
-}
-
-std::optional<MatrixNormKind> MatrixNormFromName(std::string_view name) {
-  using enum MatrixNormKind;
-  static constexpr std::pair<std::string_view, MatrixNormKind> kNames[] = {
-      {"fro", kFrobenius}, {"nuc", kNuclear}, {"inf", kInf}, {"-inf", kMinusInf},
-      {"1", kOne},         {"-1", kMinusOne}, {"2", kTwo},   {"-2", kMinusTwo},
-  };
-  for (const auto& [each, kind] : kNames) {
-    if (each == name) return kind;
-  }
-  return std::nullopt;
-}
-
-Expr MatrixNorm(const Expr& a, MatrixNormKind kind) {
-  using enum MatrixNormKind;
-  if (auto error = CheckNotEmpty("matrix_norm", a)) return *error;
-  const DType dtype = LeastUpperFloat(a.dtype());
-  const Expr x = ToCompute(a);
-  const auto result = [&]() -> Expr {
-    switch (kind) {
-      case kFrobenius: {
-        const Expr sum = Sum(x * x, {-2, -1});
-        // The root of zero has the derivative zero here.
-        return Where(Eq(sum, 0), 0, Sqrt(Where(Eq(sum, 0), 1, sum)));
-      }
-      case kNuclear:
-        return Sum(SvdVals(x), -1);
-      case kInf:
-        return Max(Sum(Abs(x), -1), -1);
-      case kMinusInf:
-        return Min(Sum(Abs(x), -1), -1);
-      case kOne:
-        return Max(Sum(Abs(x), -2), -1);
-      case kMinusOne:
-        return Min(Sum(Abs(x), -2), -1);
-      case kTwo:
-        return Max(SvdVals(x), -1);
-      case kMinusTwo:
-        return Min(SvdVals(x), -1);
-    }
-    return x;
-  };
-  return Cast(result(), dtype);
-}
-
-Expr Cond(const Expr& a, MatrixNormKind kind) {
-  if (auto error = CheckNotEmpty("cond", a)) return *error;
-  if (kind == MatrixNormKind::kTwo || kind == MatrixNormKind::kMinusTwo) {
-    const Expr s = SvdVals(a);
-    const Expr largest = Max(s, -1), least = Min(s, -1);
-    return kind == MatrixNormKind::kTwo ? largest / least : least / largest;
-  }
-  return MatrixNorm(a, kind) * MatrixNorm(Inverse(a), kind);
-}
-
-Expr Trace(const Expr& a) {
-  if (auto error = CheckMatrix("trace", a)) return *error;
-  return Sum(Diagonal(a), -1);
-}
-
-Expr MatrixPower(const Expr& a, int64_t n) {
-  if (auto error = CheckSquare("matrix_power", a)) return *error;
-  if (n < 0) return MatrixPower(Inverse(a), -n);
-  std::optional<Expr> result;
-  Expr square = a;
-  for (uint64_t rest = static_cast<uint64_t>(n); rest > 0; rest /= 2) {
-    if (rest % 2 == 1) result = result ? MatMul(*result, square) : square;
-    if (rest > 1) square = MatMul(square, square);
-  }
-  return result ? *result : EyeLike(a, Rows(a), Rows(a));
-}
-
-Expr MatrixExp(const Expr& a) {
-  if (auto error = CheckSquare("matrix_exp", a)) return *error;
-  const int64_t n = Rows(a);
-  const DType dtype = LeastUpperFloat(a.dtype());
-  if (n == 0) return Cast(a, dtype);
-  const Expr x = ToCompute(a);
-  const bool wide = x.dtype() == DType::kFloat64;
-  // exp(x) = exp(x / 2^s)^(2^s) with |x| / 2^s at most 1. Larger norms than 2^16 overflow anyway,
-  // or have lost all digits.
-  constexpr int kSquarings = 16;
-  const Expr norm = Detach(Max(Sum(Abs(x), -2), -1, kKeepDims));
-  const Expr fraction = Ceil(Log2(Maximum(norm, 1)));
-  const Expr halvings = Unsqueeze(Minimum(fraction, kSquarings), -1);  // [.., 1, 1]
-  const Expr small = Contiguous(x * Exp2(-halvings));
-  // Taylor's series, by Horner.
-  const Expr identity = EyeLike(x, n, n);
-  Expr y = identity;
-  for (int degree = wide ? 18 : 11; degree >= 1; --degree) {
-    y = identity + MatMul(small, y) * (1.0 / degree);
-  }
-  for (int i = 0; i < kSquarings; ++i) y = Where(Gt(halvings, i), MatMul(y, y), y);
-  return Cast(y, dtype);
-}
-
-Expr NewtonSchulz(const Expr& a, int64_t steps, absl::Span<const double> polynomial, double eps) {
-  if (auto error = CheckMatrix("newton_schulz", a)) return *error;
-  if (polynomial.empty()) return Fail(a, "newton_schulz: a polynomial without coefficients");
-  const bool tall = Rows(a) > Columns(a);
-  Expr x = a / (Sqrt(Sum(a * a, {-2, -1}, kKeepDims)) + eps);
-  if (tall) x = Transposed(x);
-  for (int64_t i = 0; i < steps; ++i) {
-    const Expr square = MatMul(x, Transposed(x));
-    Expr power = x, sum = x * polynomial[0];
-    for (double coefficient : polynomial.subspan(1)) {
-      power = MatMul(square, power);
-      sum = sum + power * coefficient;
-    }
-    x = sum;
-  }
-  return tall ? Transposed(x) : x;
 }
 
 }  // namespace tensord

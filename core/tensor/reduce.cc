@@ -92,16 +92,16 @@ Expr Reduce(std::string_view name, ReduceKind kind, const Expr& x, const Axes& a
 }
 
 // In float32 or wider, axes kept.
-Moments MomentsOver(const Expr& x, Shape over, int64_t correction) {
+Moments MomentsOver(const Expr& x, Shape over, double correction) {
   const Expr f = Cast(x, ComputeDType(x.dtype()));
   const Expr n = CountOver(x, over, f.dtype());
   const Expr mean = ReduceOver(ReduceKind::kAdd, f, over) / n;
   const Expr centred = f - mean;
   const Expr squares = ReduceOver(ReduceKind::kAdd, centred * centred, over);
-  const Expr divisor = n - static_cast<double>(correction);
+  const Expr divisor = n - correction;
   const bool is_number = n.ok() && n.node()->IsConst();
   if (!is_number) return {mean, squares / Maximum(divisor, 0.0)};
-  const double count = n.node()->Float(), rest = count - static_cast<double>(correction);
+  const double count = n.node()->Float(), rest = count - correction;
   if (rest > 0 || count == 0) return {mean, squares / std::max(rest, 0.0)};
   // More is taken off than there are elements. The derivative of the quotient by 0 would be NaN all
   // over; as in PyTorch it is infinite, and NaN at the mean.
@@ -179,7 +179,7 @@ Expr Mean(const Expr& x, const Axes& axes, Keep keep) {
   });
 }
 
-Moments VarMean(const Expr& x, const Axes& axes, int64_t correction, Keep keep) {
+Moments VarMean(const Expr& x, const Axes& axes, double correction, Keep keep) {
   Dims over;
   if (std::optional<Expr> error = Resolve("var", x, axes, over)) return {*error, *error};
   const Moments moments = MomentsOver(x, over, correction);
@@ -190,10 +190,10 @@ Moments VarMean(const Expr& x, const Axes& axes, int64_t correction, Keep keep) 
   return {finish(moments.mean), finish(moments.var)};
 }
 
-Expr Var(const Expr& x, const Axes& axes, int64_t correction, Keep keep) {
+Expr Var(const Expr& x, const Axes& axes, double correction, Keep keep) {
   return VarMean(x, axes, correction, keep).var;
 }
-Expr Std(const Expr& x, const Axes& axes, int64_t correction, Keep keep) {
+Expr Std(const Expr& x, const Axes& axes, double correction, Keep keep) {
   return Sqrt(Var(x, axes, correction, keep));
 }
 

@@ -42,13 +42,12 @@ Expr All(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);
 // Integers give float32.
 Expr Mean(const Expr& x, const Axes& axes = {}, Keep keep = kDropDims);
 // Divides by max(n - correction, 0).
-Expr Var(const Expr& x, const Axes& axes = {}, int64_t correction = 1, Keep keep = kDropDims);
-Expr Std(const Expr& x, const Axes& axes = {}, int64_t correction = 1, Keep keep = kDropDims);
+Expr Var(const Expr& x, const Axes& axes = {}, double correction = 1, Keep keep = kDropDims);
+Expr Std(const Expr& x, const Axes& axes = {}, double correction = 1, Keep keep = kDropDims);
 struct Moments {
   Expr mean, var;
 };
-Moments VarMean(const Expr& x, const Axes& axes = {}, int64_t correction = 1,
-                Keep keep = kDropDims);
+Moments VarMean(const Expr& x, const Axes& axes = {}, double correction = 1, Keep keep = kDropDims);
 
 // int32 indices of the first extreme; NaN counts as the extreme.
 Expr ArgMax(const Expr& x, int64_t axis, Keep keep = kDropDims);

@@ -58,8 +58,9 @@ absl::StatusOr<Updates> Along(std::string_view name, const Expr& x, int64_t axis
   const auto fail = [](const Expr& error) { return error.status(); };
   if (auto error = CheckIndex(name, x, index)) return fail(*error);
   if (auto error = CheckDTypes(name, x, src)) return fail(*error);
-  if (x.rank() == 0 && index.rank() == 0 && src.rank() == 0 && (axis == 0 || axis == -1)) {
-    return Updates{Reshape(x, {1}), Reshape(index, {1}), Reshape(src, {1}), 0};
+  if (IsNumberAlong(x, axis)) {
+    const auto row = [](const Expr& e) { return e.rank() == 0 ? Reshape(e, {1}) : e; };
+    return Along(name, Reshape(x, {1}), 0, row(index), row(src));
   }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return fail(AxisError(name, x, axis));
@@ -95,6 +96,9 @@ absl::StatusOr<Updates> Slices(std::string_view name, const Expr& x, int64_t axi
                                const Expr& index, const Expr& source) {
   if (auto error = CheckIndex(name, x, index)) return error->status();
   if (auto error = CheckDTypes(name, x, source)) return error->status();
+  if (IsNumberAlong(x, axis) && source.rank() == 0) {
+    return Slices(name, Reshape(x, {1}), 0, index, Reshape(source, {1}));
+  }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError(name, x, axis).status();
   const int64_t count = NumElements(index.shape());
@@ -215,18 +219,21 @@ Expr IndexAdd(const Expr& x, int64_t axis, const Expr& index, const Expr& source
   if (!u.ok()) return Error(x, u.status());
   const bool scales = alpha.AsDouble() != 1;
   const Expr values = scales ? Cast(u->values * alpha, x.dtype()) : u->values;
-  return ScatterWide(ScatterKind::kAdd, x, u->index, values, u->axis);
+  return Reshape(ScatterWide(ScatterKind::kAdd, u->x, u->index, values, u->axis), x.shape());
 }
 
 Expr IndexCopy(const Expr& x, int64_t axis, const Expr& index, const Expr& source) {
   const absl::StatusOr<Updates> u = Slices("index_copy", x, axis, index, source);
   if (!u.ok()) return Error(x, u.status());
-  return Scatter(ScatterKind::kSet, x, u->index, u->values, u->axis);
+  return Reshape(Scatter(ScatterKind::kSet, u->x, u->index, u->values, u->axis), x.shape());
 }
 
 Expr IndexFill(const Expr& x, int64_t axis, const Expr& index, const Expr& value) {
   if (auto error = CheckIndex("index_fill", x, index)) return *error;
   if (!value.ok()) return value;
+  if (IsNumberAlong(x, axis)) {
+    return Reshape(IndexFill(Reshape(x, {1}), 0, index, value), {});
+  }
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("index_fill", x, axis);
   if (value.rank() > 0) {
@@ -242,7 +249,7 @@ Expr IndexReduce(const Expr& x, int64_t axis, const Expr& index, const Expr& sou
                  ReduceMode mode, bool include_self) {
   const absl::StatusOr<Updates> u = Slices("index_reduce", x, axis, index, source);
   if (!u.ok()) return Error(x, u.status());
-  return Reduced(*u, mode, include_self);
+  return Reshape(Reduced(*u, mode, include_self), x.shape());
 }
 
 Expr ScatterAt(const Expr& x, absl::Span<const int64_t> axes, absl::Span<const Expr> indices,

@@ -7,8 +7,10 @@
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
+#include "core/tensor/join.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
+#include "core/tensor/scan.h"
 
 namespace tensord {
 namespace {
@@ -50,10 +52,13 @@ Expr VectorNorm(const Expr& x, double p, const Axes& axes, Keep keep) {
     if (p == -kInf) return Min(size, axes, keep);
     if (p == 0) return Sum(Cast(Ne(f, 0), f.dtype()), axes, keep);
     if (p == 1) return Sum(size, axes, keep);
-    const Expr powers =
-        p > 0 ? ZeroAtZero(size, [p](const Expr& s) { return Pow(s, p); }) : Pow(size, p);
+    if (p < 0) {  // 0 where one element is
+      const Expr zero = Eq(size, 0);
+      const Expr sum = Sum(Pow(Where(zero, 1, size), p), axes, keep);
+      return Where(Any(zero, axes, keep), 0, Pow(sum, 1 / p));
+    }
+    const Expr powers = ZeroAtZero(size, [p](const Expr& s) { return Pow(s, p); });
     const Expr sum = Sum(powers, axes, keep);
-    if (p < 0) return Pow(sum, 1 / p);
     return ZeroAtZero(sum, [p](const Expr& s) { return Pow(s, 1 / p); });
   });
 }
@@ -67,13 +72,19 @@ Expr NormalizeNorm(const Expr& x, double p, int64_t axis, double eps) {
 
 Expr Dist(const Expr& a, const Expr& b, double p) { return VectorNorm(a - b, p); }
 
-Expr Diff(const Expr& x, int64_t n, int64_t axis) {
+Expr Diff(const Expr& x, int64_t n, int64_t axis, const std::optional<Expr>& prepend,
+          const std::optional<Expr>& append) {
   if (!x.ok()) return x;
   if (x.rank() == 0) return Fail(x, "diff: the input has no axes");
   if (n < 0) return Fail(x, "diff: n is {}, it cannot be negative", n);
   const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
   if (!at) return AxisError("diff", x, axis);
-  Expr result = x;
+  if (n == 0) return x;
+  std::vector<Expr> parts;
+  if (prepend) parts.push_back(*prepend);
+  parts.push_back(x);
+  if (append) parts.push_back(*append);
+  Expr result = parts.size() == 1 ? x : Cat(parts, *at);
   for (int64_t i = 0; i < n && result.ok(); ++i) {
     const int64_t size = result.shape()[*at];
     if (size == 0) break;
@@ -83,22 +94,60 @@ Expr Diff(const Expr& x, int64_t n, int64_t axis) {
   return result;
 }
 
+namespace {
+
+// The areas between neighbours along the axis `at`.
+Expr Trapezoids(const Expr& y, const std::optional<Expr>& x, double dx, int64_t at) {
+  const int64_t size = y.shape()[at];
+  const int64_t from = std::min<int64_t>(size, 1), to = std::max<int64_t>(size - 1, 0);
+  const Expr sums = Shrink(y, at, from, size) + Shrink(y, at, 0, to);
+  if (!x) return sums * (dx / 2);
+  Expr points = *x;
+  if (points.rank() == 1) {
+    Dims dims(y.rank(), 1);
+    dims[at] = -1;
+    points = Reshape(points, dims);
+  }
+  return sums * Diff(points, 1, points.ok() ? at - y.rank() : 0) * 0.5;
+}
+
+}  // namespace
+
 Expr Trapezoid(const Expr& y, const std::optional<Expr>& x, double dx, int64_t axis) {
   if (!y.ok()) return y;
   if (x && !x->ok()) return *x;
   const std::optional<int64_t> at = ResolveAxis(axis, y.rank());
   if (!at) return AxisError("trapezoid", y, axis);
-  const int64_t size = y.shape()[*at];
-  const int64_t from = std::min<int64_t>(size, 1), to = std::max<int64_t>(size - 1, 0);
-  const Expr sums = Shrink(y, *at, from, size) + Shrink(y, *at, 0, to);
-  if (!x) return Sum(sums, *at) * (dx / 2);
-  Expr points = *x;
-  if (points.rank() == 1) {
-    Dims dims(y.rank(), 1);
-    dims[*at] = -1;
-    points = Reshape(points, dims);
+  return Sum(Trapezoids(y, x, dx, *at), *at);
+}
+
+Expr CumulativeTrapezoid(const Expr& y, const std::optional<Expr>& x, double dx, int64_t axis) {
+  if (!y.ok()) return y;
+  if (x && !x->ok()) return *x;
+  const std::optional<int64_t> at = ResolveAxis(axis, y.rank());
+  if (!at) return AxisError("cumulative_trapezoid", y, axis);
+  return CumSum(Trapezoids(y, x, dx, *at), *at);
+}
+
+Expr Renorm(const Expr& x, double p, int64_t axis, double most) {
+  if (!x.ok()) return x;
+  if (x.rank() < 2) {
+    return Fail(x, "renorm: shape {}, it needs two axes or more", ShapeText(x.shape()));
   }
-  return Sum(sums * Diff(points, 1, points.ok() ? *at - y.rank() : 0), *at) * 0.5;
+  if (!IsFloat(x.dtype())) return Fail(x, "renorm: x is {}, it must be a float", Name(x.dtype()));
+  if (!(p > 0)) return Fail(x, "renorm: p is {}, it must be positive", p);
+  if (!(most >= 0)) return Fail(x, "renorm: maxnorm is {}, it must be at least 0", most);
+  const std::optional<int64_t> at = ResolveAxis(axis, x.rank());
+  if (!at) return AxisError("renorm", x, axis);
+  Dims over;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != *at) over.push_back(i);
+  }
+  return InFloat32(x, [&](const Expr& f) {
+    const Expr norm = VectorNorm(f, p, Axes(absl::Span<const int64_t>(over)), kKeepDims);
+    // The small number is PyTorch's.
+    return f * Where(Gt(norm, most), most / (norm + 1e-7), FullLike(norm, 1));
+  });
 }
 
 Expr Covariance(const Expr& x, const CovarianceOptions& options) {
@@ -141,7 +190,7 @@ Expr Covariance(const Expr& x, const CovarianceOptions& options) {
     const Expr weighted = w ? centred * *w : centred;
     return MatMul(weighted, Transpose(centred, 0, 1)) / Clamp(divisor, 0, std::nullopt);
   });
-  return x.rank() < 2 ? Reshape(result, {}) : result;
+  return x.rank() < 2 || x.shape()[0] == 1 ? Reshape(result, {}) : result;
 }
 
 Expr Correlation(const Expr& x) {

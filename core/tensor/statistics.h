@@ -20,18 +20,27 @@ Expr NormalizeNorm(const Expr& x, double p = 2, int64_t axis = 1, double eps = 1
 // The norm of the difference.
 Expr Dist(const Expr& a, const Expr& b, double p = 2);
 
-// n times the difference of neighbours. bool: whether they differ.
-Expr Diff(const Expr& x, int64_t n = 1, int64_t axis = -1);
+// n times the difference of neighbours, of x with what is put before and behind it. bool: whether
+// they differ. x itself for n = 0.
+Expr Diff(const Expr& x, int64_t n = 1, int64_t axis = -1,
+          const std::optional<Expr>& prepend = std::nullopt,
+          const std::optional<Expr>& append = std::nullopt);
 // The integral over an axis by the trapezoidal rule: of points at x, a vector or of the shape of y,
 // or of points dx apart.
 Expr Trapezoid(const Expr& y, const std::optional<Expr>& x, double dx = 1, int64_t axis = -1);
+// The integrals up to each point but the first.
+Expr CumulativeTrapezoid(const Expr& y, const std::optional<Expr>& x, double dx = 1,
+                         int64_t axis = -1);
+// Slices of an axis of x, of which those whose norm is larger than `most` are scaled down to it.
+Expr Renorm(const Expr& x, double p, int64_t axis, double most);
 
 struct CovarianceOptions {
   int64_t correction = 1;
   std::optional<Expr> frequencies = std::nullopt;  // how often each observation counts, integers
   std::optional<Expr> weights = std::nullopt;      // how much
 };
-// Of variables, the rows, given observations, the columns; a vector is one variable.
+// Of variables, the rows, given observations, the columns; a vector is one variable. Of one
+// variable it has no axes.
 Expr Covariance(const Expr& x, const CovarianceOptions& options = {});
 Expr Correlation(const Expr& x);
 

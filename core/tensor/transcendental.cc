@@ -325,6 +325,13 @@ Expr Atan2(const Expr& y, const Expr& x) {
   return Cast(WithSlopes(value, b, a / square, a, -b / square), dtype);
 }
 
+Expr Angle(const Expr& x) {
+  return InFloat32(x, [](const Expr& f) {
+    const Expr fixed = Detach(f);
+    return Where(IsNan(fixed), fixed, Where(Lt(fixed, 0), std::numbers::pi, FullLike(fixed, 0)));
+  });
+}
+
 Expr Sinh(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
     return WithSlope(SinhValue(f), f, WithSlope(CoshValue(f), f, (Exp(f) - Exp(-f)) * 0.5));

@@ -40,6 +40,9 @@ Expr Atan2(const Expr& y, const Expr& x);
 inline Expr Atan2(const Expr& y, Number x) { return Atan2(y, NumberBeside(y, x)); }
 inline Expr Atan2(Number y, const Expr& x) { return Atan2(NumberBeside(x, y), x); }
 
+// That of a number on the real line: 0, or pi for negative ones; NaN stays.
+Expr Angle(const Expr& x);
+
 Expr Erf(const Expr& x);
 Expr Erfc(const Expr& x);  // 1 - erf(x), without cancellation
 

@@ -332,4 +332,10 @@ ROWS = [
     ),
     error("pad by too much, negative", RuntimeErrors, "pad", lambda x: pad(x, (-2, -2)), (2, 3)),
     error("T of a vector", (RuntimeError, IndexError), "T|ax", lambda x: x.T, (3,), both=False),
+    row("repeat_interleave by a tensor", lambda x, r: x.repeat_interleave(r, 1), (2, 3, 2), Data([2, 0, 1], "int64")),
+    row("repeat_interleave by one number in a tensor", lambda x, r: x.repeat_interleave(r), (2, 3), Data([2], "int64")),
+    row("repeat_interleave of a known size", lambda x, r: x.repeat_interleave(r, 0, output_size=3), (2, 3),
+        Data([1, 2], "int64")),
+    row("repeat_interleave of repeats", lambda r: lib(r).repeat_interleave(r), Data([1, 0, 3], "int64")),
+    row("tensor_split at a tensor", lambda x, i: x.tensor_split(i, 1), (2, 5), Data([1, 3], "int64")),
 ]

@@ -47,8 +47,47 @@ ON_PURPOSE = {
     ("prod", "bool"): "prod keeps the dtype",
     **{(f"nn.functional.avg_pool{n}d", "int32"): "averages of integers are float32" for n in (1, 2, 3)},
     **{(f"nn.functional.max_unpool{n}d", "float32"): "what falls on one place adds up" for n in (1, 2, 3)},
-    **{(f"linalg.{name}", "float32"): "vectors are defined up to their sign" for name in ("eigh", "svd")},
+    **{
+        (name, "float32"): "what is beside the triangle is not read and has no derivative"
+        for name in ("cholesky_solve", "cholesky_inverse")
+    },
+    **{
+        (name, "int32"): "a fractional factor makes integers float32" for name in ("addbmm", "addmv", "baddbmm")
+    },
+    ("linalg.pinv.hermitian", "float32"): "the derivative of matrices that are not symmetric, of which one half is read",
+    ("addr", "bool"): "an integer factor makes bool int32",
+    ("bincount", "int32"): "sums of integer weights are integers",
+    ("clone", "float32"): "a copy has a history only where a derivative was asked for",
+    **{("gradient", dtype): "gradient is that of autograd" for dtype in ("float32", "int32")},
+    **{("randint", dtype): "integers have an integer dtype" for dtype in DTYPES},
+    **{("scatter", dtype): "scatter reduces by numbers, scatter_reduce by tensors" for dtype in DTYPES},
+    ("square", "bool"): "the square of bool is bool",
+    ("svd", "float32"): "svd is linalg.svd",
 }
+
+# Whose results are compared as the database says: vectors up to their sign.
+PROCESSED = {"linalg.eigh", "linalg.svd"}
+
+# Indices of elements, of which any of several equal ones will do: compared by what they point to. {name: position of
+# dim among the arguments behind the input}; the last result is the index.
+POINTING = {"argsort": 0, "cummax": 0, "cummin": 0, "kthvalue": 1, "mode": 0, "sort": 0, "topk": 1}
+
+
+def comparable(op, sample, result, given):
+    """The result in the form in which it is compared; `given` is the input, as PyTorch's or ours."""
+    if op.full_name in PROCESSED:
+        return sample.output_process_fn_grad(result)
+    if op.full_name not in POINTING:
+        return result
+    position = POINTING[op.full_name]
+    dim = sample.kwargs.get("dim", sample.args[position] if len(sample.args) > position else -1)
+    *values, index = result if isinstance(result, tuple) else (result,)
+    lost = index.ndim < given.ndim  # the axis
+    where = (index.unsqueeze(dim) if lost else index).long()
+    if given.ndim == 0:
+        return *values, index
+    pointed = given.gather(dim, where)
+    return *values, pointed.squeeze(dim) if lost else pointed
 
 # How far results may be apart: |ours - theirs| <= atol + rtol |theirs|. Some need more than the usual, for the reason
 # beside them.
@@ -112,7 +151,7 @@ def spread(count, most):
 
 def theirs(op, sample):
     torch.manual_seed(0)
-    return op.op(sample.input, *sample.args, **sample.kwargs)
+    return comparable(op, sample, op.op(sample.input, *sample.args, **sample.kwargs), sample.input)
 
 
 def find(name):
@@ -149,11 +188,12 @@ def look_up(name):
     return None
 
 
-def ours(function, sample, made):
+def ours(op, function, sample, made):
     """What tensord makes of a sample; `made` gets the pairs (torch tensor, ours) of its tensors."""
-    if isinstance(sample.input, torch.Tensor) or sample.input is not None:
-        return function(to_ours(sample.input, made), *to_ours(tuple(sample.args), made), **to_ours(sample.kwargs, made))
-    return function(*to_ours(tuple(sample.args), made), **to_ours(sample.kwargs, made))
+    given = to_ours(sample.input, made)
+    first = () if given is None else (given,)
+    result = function(*first, *to_ours(tuple(sample.args), made), **to_ours(sample.kwargs, made))
+    return comparable(op, sample, result, given)
 
 
 # What the database calls in a way of its own, and where list one of the API deviates on purpose. {name: (what must be
@@ -229,6 +269,7 @@ ADAPTERS = {
     "log_normal": _method("log_normal_"),
     "uniform": _method("uniform_"),
     "zero_": ("zero_", lambda x: x.clone().zero_()),
+    "normal.in_place": ("normal_", lambda x, *args: x.clone().normal_(*args)),
     "T": _property("T"),
     "mT": _property("mT"),
     "H": _property("H"),
@@ -241,6 +282,10 @@ ADAPTERS = {
     "einsum": ("einsum", lambda tensors, equation: tensord.einsum(equation, *tensors)),
     "polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
     "special.polygamma": ("polygamma", lambda x, n: look_up("polygamma")(n, x)),
+    **{
+        name: (name, lambda a, b, n=name, **kwargs: look_up(n)(a @ b.mT, **kwargs))
+        for name in ("pca_lowrank", "svd_lowrank")
+    },
     "linalg.pinv.singular": ("linalg.pinv", lambda a, b: look_up("linalg.pinv")(a @ b.mT)),
     "linalg.lstsq.grad_oriented": (
         "linalg.lstsq",

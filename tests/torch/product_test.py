@@ -1,7 +1,7 @@
 """Products of matrices, einsum, linear algebra."""
 
 import torch
-from table import Ints, error, lib, row, test_row  # noqa: F401
+from table import Data, Ints, error, lib, row, test_row  # noqa: F401
 
 MATMUL = [
     ((3,), (3,)),
@@ -65,6 +65,8 @@ EINSUM = [
     ("ii,i->i", [(3, 3), (3,)]),
     ("ij,j->ij", [(2, 3), (3,)]),
 ]
+
+INF = float("inf")
 
 
 def symmetric(x):
@@ -223,6 +225,32 @@ ROWS = [
         forward=(1e-3, 1e-3),
         backward=(1e-2, 1e-2),
     ),
+    row("householder_product", lambda a, t: lib(a).linalg.householder_product(a, t), (5, 3), (3,),
+        forward=(1e-3, 1e-3), backward=(1e-2, 1e-2)),
+    *(
+        row(f"ormqr, left {left}, transpose {transpose}",
+            lambda a, t, x, l=left, r=transpose: lib(a).ormqr(a, t, x if l else x.mT, l, r), (4, 2), (2,), (4, 3),
+            forward=(1e-3, 1e-3), backward=(1e-2, 1e-2))
+        for left in (True, False) for transpose in (True, False)
+    ),
+    row("geqrf", lambda a: lib(a).geqrf(a), (2, 4, 3), gradient=False, forward=(1e-3, 1e-4)),
+    row("geqrf, wide", lambda a: lib(a).geqrf(a), (3, 5), gradient=False, forward=(1e-3, 1e-4)),
+    row("cholesky_ex", lambda x: lib(x).linalg.cholesky_ex(symmetric(x)), (2, 3, 3), forward=(1e-3, 1e-3),
+        backward=(1e-2, 1e-2)),
+    row("pinv, hermitian", lambda x: lib(x).linalg.pinv(symmetric(x), hermitian=True), (3, 3), forward=(1e-3, 1e-3),
+        backward=(1e-2, 1e-2)),
+    row("matrix_rank, bounds of each", lambda x, t: lib(x).linalg.matrix_rank(x, atol=t), (2, 4, 4), Data([0.5, 1.5])),
+    row("vander of linalg", lambda x: lib(x).linalg.vander(x, N=4), (2, 3), backward=(1e-2, 1e-3)),
+    *(
+        row(f"norm of linalg, {ord}", lambda x, p=ord: lib(x).linalg.norm(x, p, (0, 2), keepdim=True), (2, 3, 2),
+            forward=(1e-3, 1e-4), backward=(1e-2, 1e-2))
+        for ord in (None, "fro", "nuc", INF, -INF, 1, -1, 2, -2)
+    ),
+    row("tensordot of axes of size 1", lambda x, y: lib(x).tensordot(x, y, ((0, 1), (1, 0))), (1, 3, 2), (3, 4)),
+    row("tensorsolve, dims", lambda a, b: lib(a).linalg.tensorsolve(a, b, dims=(1,)), (2, 6, 3), (2, 3),
+        forward=(1e-2, 1e-2), gradient=False),
+    error("householder_product of a wide matrix", (RuntimeError, ValueError), "",
+          lambda a: lib(a).linalg.householder_product(a, a[:, 0]), (2, 3)),
     row("vector_norm", lambda x: lib(x).linalg.vector_norm(x, 3), (5,)),
     row(
         "triangular solve",

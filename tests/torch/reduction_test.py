@@ -429,6 +429,30 @@ ROWS = [
             "argsort",
         )
     ),
+    # How the correction of a variance is said.
+    *(
+        row(f"{name}, {note}", lambda x, n=name, c=call: c(getattr(x, n)), SHAPE)
+        for name in ("var", "std")
+        for note, call in {
+            "fractional correction": lambda f: f((0, 1), correction=1.3),
+            "unbiased": lambda f: f(True),
+            "biased": lambda f: f(False),
+            "correction None": lambda f: f(1, correction=None),
+        }.items()
+    ),
+    row("std_mean, biased", lambda x: lib(x).std_mean(x, False), SHAPE),
+    # Integrals, differences, norms of slices.
+    row("cumulative_trapezoid", lambda y, x: lib(y).cumulative_trapezoid(y, x, dim=1), (3, 4), (4,)),
+    row("cumulative_trapezoid, dx", lambda y: lib(y).cumulative_trapezoid(y, dx=0.3), (3, 4)),
+    row("diff of n = 0", lambda x, y: x.diff(n=0, prepend=y), (3,), (2,)),
+    row("renorm", lambda x: x.renorm(2, 1, 1.5), (3, 4, 2)),
+    row("renorm, p = 1", lambda x: x.renorm(1, 0, 2.0), (3, 4)),
+    row("angle", lambda x: lib(x).angle(x), Data([-2.0, 0.0, 1.5, NAN, -INF])),
+    row("unique rows", lambda x: x.unique(return_inverse=True, return_counts=True, dim=0), Ints(0, 2, 9, 2)),
+    row("unique neighbours", lambda x: x.unique_consecutive(return_inverse=True, return_counts=True, dim=1),
+        Ints(0, 2, 1, 9)),
+    error("renorm of a vector", (RuntimeError, ValueError), "renorm", lambda x: x.renorm(2, 0, 1.0), (3,)),
+    error("unique of an axis outside", IndexError, "axis", lambda x: x.unique(dim=2), (2, 3)),
     error("sum over an axis twice", RuntimeError, "axis|twice", lambda x: x.sum((0, 0)), (2, 3)),
     error("topk of too many", (ValueError, RuntimeError), "topk", lambda x: x.topk(6), (5,)),
     error("sum with dtype ''", (AttributeError, TypeError, ValueError), "", lambda x: x.sum(dtype=""), (2,)),

@@ -77,7 +77,7 @@ def results(op, function, sample):
     expected = leaves(opdb.theirs(op, sample))
     if any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in expected):
         raise NotApplicable("complex numbers")
-    return expected[: opdb.FIRST_ONLY.get(op.full_name)], leaves(opdb.ours(function, sample, None))
+    return expected[: opdb.FIRST_ONLY.get(op.full_name)], leaves(opdb.ours(op, function, sample, None))
 
 
 def gradients(op, function, sample):
@@ -98,7 +98,7 @@ def gradients(op, function, sample):
         for leaf in inputs:
             leaf.requires_grad_(False)
     pairs = []
-    found = [leaf for leaf in leaves(opdb.ours(function, sample, pairs)) if isinstance(leaf, tensord.Tensor)]
+    found = [leaf for leaf in leaves(opdb.ours(op, function, sample, pairs)) if isinstance(leaf, tensord.Tensor)]
     if len(found) <= max(chosen):
         raise Disagreement(f"number of results: {len(found)} for more")
     loss = sum((found[i] * tensord.Tensor(weights(found[i].shape).numpy())).sum() for i in chosen)

@@ -132,8 +132,10 @@ def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *,
     return _tensord._arange(start, end, step, dtype)
 
 
-def linspace(start: Number, end: Number, steps: int, *, dtype: Optional[DTypeLike] = None) -> Tensor:
-    """`steps` evenly spaced numbers, both ends included, as [steps]. Integer dtypes truncate.
+def linspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: int, *,
+             dtype: Optional[DTypeLike] = None) -> Tensor:
+    """`steps` evenly spaced numbers, both ends included, as [steps]. Ends may be tensors without axes. Integer dtypes
+    truncate, the ends first.
 
     ValueError for negative or bool steps, and for dtype bool.
     """
@@ -142,7 +144,7 @@ def linspace(start: Number, end: Number, steps: int, *, dtype: Optional[DTypeLik
     return _tensord._linspace(start, end, steps, dtype)
 
 
-def logspace(start: Number, end: Number, steps: int, base: float = 10.0, *,
+def logspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: int, base: float = 10.0, *,
              dtype: Optional[DTypeLike] = None) -> Tensor:
     """base to the power of linspace(start, end, steps)."""
     return _tensord._logspace(start, end, steps, base, dtype)

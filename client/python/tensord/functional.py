@@ -12,7 +12,16 @@ import _tensord
 from _tensord import Tensor
 
 import tensord.nn.functional as _in_torch_order
-from tensord.linalg import multi_dot, solve_triangular
+from tensord.linalg import (
+    lu_factor,
+    lu_factor_ex,
+    multi_dot,
+    pca_lowrank,
+    solve_triangular,
+    svd_lowrank,
+)
+from tensord.linalg import lu_solve as _lu_solve
+from tensord.linalg import lu_unpack as _lu_unpack
 
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
@@ -47,6 +56,28 @@ for _name in mirrored():
 
 
 
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the shape and dtype of input that holds one number; a tensor without axes serves as one."""
+    if isinstance(value, Tensor):
+        return value.reshape(()).cast(input.dtype).expand(input.shape)
+    return input.full_like(value)
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input."""
+    return input.sub(other, True) if alpha == 1 else (input * alpha).sub(other, True)
+
+
+def real(input: Tensor) -> Tensor:
+    """The tensor itself: all numbers are real."""
+    return input
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which tensors of these shapes broadcast; an int is a shape of one axis. ValueError if they don't."""
+    return _tensord._broadcast_shapes([(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes])
+
+
 def einsum(formula: str, *operands: Any, dtype: Any = None) -> Tensor:
     """Einstein's summation over labels: "ij,jk->ik"; see Tensor.einsum."""
     return Tensor.einsum(formula, *operands, dtype=dtype)
@@ -70,6 +101,24 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
     return solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular), A
 
 
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """(LU, pivots), with get_infos also info; see linalg.lu_factor_ex. (linalg.lu gives the parts apart.)"""
+    return tuple(lu_factor_ex(A, pivot=pivot)) if get_infos else tuple(lu_factor(A, pivot=pivot))
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """x with A x = b, given what lu gives for A; see linalg.lu_solve."""
+    return _lu_solve(LU_data, LU_pivots, b)
+
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
+              unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """(P, L, U) from what lu gives; what is not asked for is empty."""
+    p, l, u = _lu_unpack(LU_data, LU_pivots)
+    empty = LU_data.reshape(-1)[:0]
+    return p if unpack_pivots else empty, l if unpack_data else empty, u if unpack_data else empty
+
+
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work; see linalg.multi_dot."""
     return multi_dot(matrices)
@@ -83,4 +132,6 @@ _IN_TORCH_ORDER = """
 for _name in _IN_TORCH_ORDER:
     globals()[_name] = getattr(_in_torch_order, _name)
 
-__all__ = sorted({*mirrored(), "chain_matmul", "einsum", "logdet", "polygamma", "triangular_solve", *_IN_TORCH_ORDER})
+__all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "logdet", "lu", "lu_solve",
+                  "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
+                  *_IN_TORCH_ORDER})

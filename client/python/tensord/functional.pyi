@@ -44,6 +44,7 @@ alpha_dropout = Tensor.alpha_dropout
 amax = Tensor.amax
 amin = Tensor.amin
 aminmax = Tensor.aminmax
+angle = Tensor.angle
 any = Tensor.any
 arange = Tensor.arange
 arccos = Tensor.arccos
@@ -84,6 +85,7 @@ def bitwise_right_shift(input: Any, other: Any, *arguments: Any, **keywords: Any
 def bitwise_xor(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 block_diag = Tensor.block_diag
 bmm = Tensor.bmm
+def broadcast_shapes(*shapes: 'Any') -> 'tuple[int, ...]': ...
 broadcast_tensors = Tensor.broadcast_tensors
 broadcast_to = Tensor.broadcast_to
 bucketize = Tensor.bucketize
@@ -108,6 +110,8 @@ column_stack = Tensor.column_stack
 combinations = Tensor.combinations
 concat = Tensor.concat
 concatenate = Tensor.concatenate
+conj = Tensor.conj
+conj_physical = Tensor.conj_physical
 contiguous_backward = Tensor.contiguous_backward
 def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 corrcoef = Tensor.corrcoef
@@ -124,6 +128,7 @@ cummax = Tensor.cummax
 cummin = Tensor.cummin
 cumprod = Tensor.cumprod
 cumsum = Tensor.cumsum
+cumulative_trapezoid = Tensor.cumulative_trapezoid
 deg2rad = Tensor.deg2rad
 det = Tensor.det
 diag = Tensor.diag
@@ -159,6 +164,7 @@ expm1 = Tensor.expm1
 eye = Tensor.eye
 feature_alpha_dropout = Tensor.feature_alpha_dropout
 feature_dropout = Tensor.feature_dropout
+def fill(input: 'Tensor', value: 'Any') -> 'Tensor': ...
 fix = Tensor.fix
 flatten = Tensor.flatten
 flip = Tensor.flip
@@ -182,6 +188,7 @@ gaussian_nll_loss = Tensor.gaussian_nll_loss
 def gcd(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def ge(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 gelu = Tensor.gelu
+geqrf = Tensor.geqrf
 ger = Tensor.ger
 glorot_uniform = Tensor.glorot_uniform
 glu = Tensor.glu
@@ -200,6 +207,7 @@ def heaviside(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tenso
 hinge_embedding_loss = Tensor.hinge_embedding_loss
 histc = Tensor.histc
 histogram = Tensor.histogram
+histogramdd = Tensor.histogramdd
 hsplit = Tensor.hsplit
 hstack = Tensor.hstack
 huber_loss = Tensor.huber_loss
@@ -272,6 +280,9 @@ logsumexp = Tensor.logsumexp
 lp_pool2d = Tensor.lp_pool2d
 lshift = Tensor.lshift
 def lt(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def lu(A: 'Tensor', pivot: 'bool' = True, get_infos: 'bool' = False) -> 'tuple[Tensor, ...]': ...
+def lu_solve(b: 'Tensor', LU_data: 'Tensor', LU_pivots: 'Tensor') -> 'Tensor': ...
+def lu_unpack(LU_data: 'Tensor', LU_pivots: 'Tensor', unpack_data: 'bool' = True, unpack_pivots: 'bool' = True) -> 'tuple[Tensor, Tensor, Tensor]': ...
 manual_seed = Tensor.manual_seed
 margin_ranking_loss = Tensor.margin_ranking_loss
 masked_fill = Tensor.masked_fill
@@ -325,6 +336,7 @@ newton_schulz = Tensor.newton_schulz
 def nextafter(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 nll_loss = Tensor.nll_loss
 nonzero = Tensor.nonzero
+nonzero_static = Tensor.nonzero_static
 norm = Tensor.norm
 normal = Tensor.normal
 normalize = Tensor.normalize
@@ -333,10 +345,12 @@ numel = Tensor.numel
 one_hot = Tensor.one_hot
 ones = Tensor.ones
 ones_like = Tensor.ones_like
+ormqr = Tensor.ormqr
 outer = Tensor.outer
 pad = Tensor.pad
 pad_to = Tensor.pad_to
 pairwise_distance = Tensor.pairwise_distance
+from tensord.linalg import pca_lowrank as pca_lowrank
 pdist = Tensor.pdist
 permute = Tensor.permute
 pin_memory = Tensor.pin_memory
@@ -363,11 +377,13 @@ randn = Tensor.randn
 randn_like = Tensor.randn_like
 random_bits = Tensor.random_bits
 ravel = Tensor.ravel
+def real(input: 'Tensor') -> 'Tensor': ...
 rearrange = Tensor.rearrange
 reciprocal = Tensor.reciprocal
 relu = Tensor.relu
 relu6 = Tensor.relu6
 def remainder(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+renorm = Tensor.renorm
 repeat = Tensor.repeat
 repeat_interleave = Tensor.repeat_interleave
 replace = Tensor.replace
@@ -380,6 +396,7 @@ row_stack = Tensor.row_stack
 rrelu = Tensor.rrelu
 rshift = Tensor.rshift
 rsqrt = Tensor.rsqrt
+def rsub(input: 'Tensor', other: 'Any', *, alpha: 'Any' = 1) -> 'Tensor': ...
 scaled_uniform = Tensor.scaled_uniform
 scatter = Tensor.scatter
 scatter_add = Tensor.scatter_add
@@ -423,6 +440,7 @@ def sub(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 subtract = Tensor.subtract
 sum = Tensor.sum
 svd = Tensor.svd
+from tensord.linalg import svd_lowrank as svd_lowrank
 swapaxes = Tensor.swapaxes
 swapdims = Tensor.swapdims
 swish = Tensor.swish

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 import _tensord
 from _tensord import Tensor, multi_dot
@@ -57,6 +57,27 @@ class LUFactor(NamedTuple):
     pivots: Tensor
 
 
+class CholeskyEx(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+
+class InvEx(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveEx(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+
+class LUFactorEx(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
 class Lstsq(NamedTuple):
     solution: Tensor
     residuals: Tensor
@@ -87,6 +108,40 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """l with l l^T = A, or u with u^T u = A, of a symmetric positive definite matrix."""
     return A.cholesky(upper)
+
+
+def _check(what: str, info: Tensor, check_errors: bool) -> None:
+    if check_errors and (failed := int(info.abs().amax().item() if info.numel() else 0)):
+        raise InvalidArgumentError(f"{what}: pivot {failed} of a matrix is zero, or not positive")
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+    """cholesky, and int32 for each matrix the first pivot, from 1 on, that is not positive, or 0. With check_errors it
+    is read, and RuntimeError if there is one; the same for the other functions in _ex."""
+    factor = cholesky(A, upper=upper)
+    info = _tensord._linalg_cholesky_info(factor)
+    _check("cholesky_ex", info, check_errors)
+    return CholeskyEx(factor, info)
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+    """lu_factor, and int32 for each matrix the first pivot, from 1 on, that is zero, or 0."""
+    factors = lu_factor(A, pivot=pivot)
+    info = _tensord._linalg_lu_info(factors.LU)
+    _check("lu_factor_ex", info, check_errors)
+    return LUFactorEx(*factors, info)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
+    """inv, and the info of lu_factor_ex."""
+    inverse = inv(A)
+    return InvEx(inverse, lu_factor_ex(A, check_errors=check_errors).info)
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+    """solve, and the info of lu_factor_ex."""
+    result = solve(A, B, left=left)
+    return SolveEx(result, lu_factor_ex(A, check_errors=check_errors).info)
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> LU:
@@ -161,26 +216,42 @@ def eigvals(A: Tensor) -> NoReturn:
     eig(A)
 
 
-def pinv(A: Tensor, *, atol: Optional[float] = None, rtol: Optional[float] = None) -> Tensor:
-    """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as zero."""
-    return _tensord._linalg_pinv(A, atol, rtol)
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of the product of the reflections 1 - tau v v^T whose vectors v stand below the diagonal of
+    A [.., m, n], as geqrf gives them; tau [.., k] with k up to n."""
+    return _tensord._linalg_householder_product(A, tau)
 
 
-def matrix_rank(A: Tensor, *, atol: Optional[float] = None, rtol: Optional[float] = None) -> Tensor:
-    """How many singular values are above max(atol, rtol * largest); int32."""
-    return _tensord._linalg_matrix_rank(A, atol, rtol)
+def pinv(A: Tensor, *, atol: Union[float, Tensor, None] = None, rtol: Union[float, Tensor, None] = None,
+         hermitian: bool = False) -> Tensor:
+    """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as zero. Bounds are numbers, or tensors
+    of one for each matrix. Of a hermitian (symmetric) matrix the lower triangle is read."""
+    return _tensord._linalg_pinv(A, atol, rtol, hermitian)
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: Optional[float] = None) -> Lstsq:
+def matrix_rank(A: Tensor, *, atol: Union[float, Tensor, None] = None, rtol: Union[float, Tensor, None] = None,
+                hermitian: bool = False) -> Tensor:
+    """How many singular values are above max(atol, rtol * largest); int32. Arguments as of pinv."""
+    return _tensord._linalg_matrix_rank(A, atol, rtol, hermitian)
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: Optional[float] = None, *, driver: Optional[str] = None) -> Lstsq:
     """The x of least norm among those with the least |A x - B|; the sums of squares that remain (empty unless A has
-    more rows than columns), the rank of A and its singular values."""
+    more rows than columns), the rank of A and its singular values.
+
+    One algorithm serves all drivers, which say what comes with the solution: "gels" no rank and no singular values,
+    "gelsy" no singular values, "gelss" and "gelsd" (or None) both. What does not come is empty.
+    """
+    if driver not in (None, "gels", "gelsy", "gelss", "gelsd"):
+        raise InvalidArgumentError(f"lstsq: driver is 'gels', 'gelsy', 'gelss' or 'gelsd', not '{driver}'")
     x = _tensord._linalg_lstsq(A, B, rcond)
     rows, columns = A.shape[-2:]
     if rows > columns:
         residuals = (A @ x - B).square().sum(-2 if B.ndim == A.ndim else -1)
     else:
         residuals = x.reshape(-1)[:0]
-    return Lstsq(x, residuals, matrix_rank(A, rtol=rcond), svdvals(A))
+    rank = _tensord._full([0], 0, "int32") if driver == "gels" else matrix_rank(A, rtol=rcond)
+    return Lstsq(x, residuals, rank, x.reshape(-1)[:0] if driver in ("gels", "gelsy") else svdvals(A))
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
@@ -192,10 +263,13 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return A.reshape(first, rest).inverse().reshape(*shape[ind:], *shape[:ind])
 
 
-def tensorsolve(A: Tensor, B: Tensor) -> Tensor:
-    """x with tensordot(A, x, x.ndim) = B, where A begins with the shape of B."""
+def tensorsolve(A: Tensor, B: Tensor, dims: Optional[tuple[int, ...]] = None) -> Tensor:
+    """x with tensordot(A, x, x.ndim) = B in the order of its elements, where A begins with as many axes as B has, once
+    the axes `dims` are moved to its end."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     shape = A.shape[B.ndim:]
-    if tuple(A.shape[: B.ndim]) != tuple(B.shape) or math.prod(shape) != math.prod(B.shape):
+    if math.prod(A.shape[: B.ndim]) != math.prod(B.shape) or math.prod(shape) != math.prod(B.shape):
         raise InvalidArgumentError(f"tensorsolve: {list(A.shape)} and {list(B.shape)} do not fit")
     n = math.prod(shape)
     return solve(A.reshape(n, n), B.reshape(n)).reshape(*shape)
@@ -203,14 +277,51 @@ def tensorsolve(A: Tensor, B: Tensor) -> Tensor:
 
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False) -> Tensor:
     """The norm "fro", "nuc", inf, -inf, 1, -1, 2 or -2 of the matrices in two axes."""
-    axes = [axis % A.ndim for axis in dim]
-    if len(axes) != 2 or axes[0] == axes[1]:
-        raise InvalidArgumentError(f"matrix_norm: dim {dim} is not two axes")
-    rest = [axis for axis in range(A.ndim) if axis not in axes]
-    norm = _tensord._linalg_matrix_norm(A.permute(*rest, *axes), _name(ord))
-    for axis in sorted(axes) if keepdim else []:
-        norm = norm.unsqueeze(axis)
-    return norm
+    return _tensord._linalg_matrix_norm(A, _name(ord), list(dim), keepdim)
+
+
+def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """vector_norm over one axis, or of a vector; matrix_norm over two axes, or of a matrix. Without `ord` the root of
+    the sum of squares over the axes, or all elements."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    axes = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(axes) == 1:
+        return vector_norm(A, ord, axes, keepdim, dtype=dtype)
+    if len(axes) != 2:
+        raise InvalidArgumentError(f"norm: ord {ord!r} over {len(axes)} axes; name one or two, or no ord")
+    return matrix_norm(A if dtype is None else A.cast(dtype), ord, axes, keepdim)
+
+
+def vander(x: Tensor, *, N: Optional[int] = None) -> Tensor:
+    """Powers x^0 .. x^(N-1) of vectors [.., m] as columns, [.., m, N]; N is m unless given. Unlike tensord.vander."""
+    columns = (x.shape[-1] if x.ndim else 1) if N is None else N
+    if columns < 1 or (N is not None and N < 2):
+        raise InvalidArgumentError(f"vander: {columns} columns; it needs two or more")
+    return _tensord._vander(x, columns, True)
+
+
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Optional[Tensor] = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V) with U diag(S) V^T near A, or A - M, of rank q, from q random directions that `niter` multiplications
+    by A A^T bring nearer. q is at most the lesser side."""
+    if M is not None:
+        A = A - M
+    rows, columns = A.shape[-2:]
+    if not 0 <= q <= min(rows, columns):
+        raise InvalidArgumentError(f"svd_lowrank: rank {q} of {list(A.shape)}; it is at most the lesser side")
+    basis = qr(A @ _tensord._randn([*A.shape[:-2], columns, q], A.dtype)).Q
+    for _ in range(niter):
+        basis = qr(A @ qr(A.mT @ basis).Q).Q
+    u, s, vh = svd(basis.mT @ A, full_matrices=False)
+    return basis @ u, s, vh.mT
+
+
+def pca_lowrank(A: Tensor, q: Optional[int] = None, center: bool = True,
+                niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """svd_lowrank of A [.., observations, variables], less the mean of each variable if `center`; q is 6 or the lesser
+    side unless given."""
+    rank = min(6, *A.shape[-2:]) if q is None else q
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, rank, niter)
 
 
 def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -231,7 +342,8 @@ def _name(ord: Any) -> str:
 
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu", "lu_factor",
-    "lu_solve", "lu_unpack", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "pinv",
-    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vecdot", "vector_norm",
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "householder_product",
+    "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
+    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip

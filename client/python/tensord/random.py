@@ -78,10 +78,31 @@ def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype:
     return randint(*tensor.shape, low=low, high=high, dtype="int64").cast(target)
 
 
-def normal(*size: Any, mean: float = 0.0, std: float = 1.0, dtype: Optional[DTypeLike] = None,
-           requires_grad: bool = False) -> Tensor:
-    """Normal numbers: a new tensor, other than the method normal_, which fills one."""
-    return _made(randn(*size, dtype=dtype) * std + mean, requires_grad)
+def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[int]] = None,
+           dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers: a new tensor, other than the method normal_, which fills one. Two forms:
+
+    normal(*shape, mean=0.0, std=1.0)                      the native one: the shape comes first
+    normal(mean, std), normal(mean, std, size)             PyTorch's: one is a tensor or a float, or size is a tuple
+
+    Without a size, mean and std are tensors, or one of them, which broadcast. TypeError for anything else.
+    """
+    if any(isinstance(arg, (Tensor, float)) for arg in args) or (
+            len(args) == 3 and isinstance(args[2], (tuple, list))):
+        if len(args) > 3 or (len(args) == 3 and size is not None):
+            raise TypeError(f"normal: {len(args)} arguments; it takes mean, std and size")
+        mean = args[0]
+        std = args[1] if len(args) > 1 else std
+        size = args[2] if len(args) > 2 else size
+    elif args:
+        if size is not None:
+            raise TypeError("normal: the size is given twice")
+        size = _sizes(args)
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if size is None and given:
+        dtype = dtype or next((each.dtype for each in given if each.dtype.is_floating_point), None)
+    shape: Any = _tensord._broadcast_shapes([tuple(each.shape) for each in given]) if size is None else size
+    return _made(randn(*shape, dtype=dtype) * std + mean, requires_grad)
 
 
 def scaled_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
