@@ -46,7 +46,6 @@ FIRST_ONLY = {"max.reduction_with_dim": 1, "min.reduction_with_dim": 1}
 ON_PURPOSE = {
     ("prod", "bool"): "prod keeps the dtype",
     **{(f"nn.functional.avg_pool{n}d", "int32"): "averages of integers are float32" for n in (1, 2, 3)},
-    **{(f"nn.functional.max_unpool{n}d", "float32"): "what falls on one place adds up" for n in (1, 2, 3)},
     **{(f"linalg.{name}", "float32"): "vectors are defined up to their sign" for name in ("eigh", "svd")},
 }
 
@@ -58,6 +57,8 @@ TOLERANCES = {
         (1e-3, 1e-3),
         (1e-2, 1e-2),
     ),  # as well as the matrix is conditioned
+    # Saturated weights, of whose gradient float32 leaves two digits: PyTorch's own is off by 2e-3 from its float64.
+    r"nn\.functional\.multi_head_attention_forward": ((1e-4, 1e-5), (1e-2, 1e-2)),
     r"cumprod|prod|nn\.functional\.bilinear": ((1e-3, 1e-4), (1e-2, 1e-3)),  # products of many, in another order
 }
 
