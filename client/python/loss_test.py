@@ -293,7 +293,8 @@ def test_gradient_of_ctc(zero_infinity):
     logits, targets = rng.standard_normal((5, 3, 3)), np.array([[1, 1], [2, 1], [2, 0]], np.int32)
 
     def loss(x):
-        return F.ctc_loss(x.log_softmax(2), Tensor(targets), [5, 4, 1 if zero_infinity else 3], [2, 2, 1], 0, "none", zero_infinity)
+        steps = [5, 4, 1 if zero_infinity else 3]
+        return F.ctc_loss(x.log_softmax(2), Tensor(targets), steps, [2, 2, 1], 0, "none", zero_infinity)
 
     weights = Tensor(np.array([1.0, 0.5, 2.0]))
     x = Tensor(logits)
@@ -357,7 +358,8 @@ def test_embedding_bag(mode, reduce):
             F.embedding_bag(Tensor(index), weight, Tensor(offsets), mode=mode, scale_grad_by_freq=True)
     else:
         for options in ({"scale_grad_by_freq": True}, {}):
-            got = F.embedding_bag(Tensor(index), weight, Tensor(offsets), mode=mode, **options).sum().gradient(weight)[0]
+            got = F.embedding_bag(Tensor(index), weight, Tensor(offsets), mode=mode, **options)
+            got = got.sum().gradient(weight)[0]
             share = np.zeros((7, 3))
             for bag in bags:
                 for each in bag:
