@@ -201,7 +201,7 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
   if (value.trace != 0 && (!trace || value.trace != trace->id)) return EscapedFromTrace();
   // A captured program sees tensors from outside as they are at each call, hence as its inputs.
   if (trace && value.trace == 0 && !value.leaf && !state->view &&
-      (value.node->below_ops & OpBit(Op::kParam)) != 0) {
+      (value.variable || (value.node->below_ops & OpBit(Op::kParam)) != 0)) {
     MakeLeafLocked(state);
   }
   return state->value;
@@ -235,6 +235,13 @@ absl::Status Session::MakeLeaf(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
   if (state->view || !state->value->leaf) MakeLeafLocked(state);
+  return absl::OkStatus();
+}
+
+absl::Status Session::MakeVariable(const StateRef& state) {
+  TD_RETURN_IF_ERROR(state->error);
+  absl::MutexLock lock(&mu_);
+  state->value->variable = true;
   return absl::OkStatus();
 }
 
@@ -354,6 +361,7 @@ void Session::Replace(const StateRef& target, ValueRef source) {
                              [&](const auto& entry) { return entry.first == target; });
     if (seen == trace->assigned.end()) trace->assigned.emplace_back(target, target->value);
   }
+  if (target->value->variable && !target->value->leaf) MakeLeafLocked(target);
   if (!target->value->leaf) {
     SetValue(*target, std::move(source));  // nothing is stored yet, so nothing is overwritten
     return;

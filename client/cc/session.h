@@ -174,6 +174,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Gives the tensor a buffer of its own, so that it is a parameter of programs and a point at
   // which gradients end.
   absl::Status MakeLeaf(const StateRef& state);
+  // The same, but not before the tensor is assigned to or a captured function uses it.
+  absl::Status MakeVariable(const StateRef& state);
 
   StateRef Gradient(const StateRef& state);  // null if there is none
   void SetGradient(const StateRef& state, StateRef gradient);

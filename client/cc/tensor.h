@@ -109,6 +109,9 @@ class Tensor {
   }
   // The same tensor with memory of its own, as parameters need it; no view any more.
   absl::Status MakeLeaf() const { return state_->session->MakeLeaf(state_); }
+  // The same as soon as it is assigned to or a captured function uses it; until then gradients go
+  // through it.
+  absl::Status MakeVariable() const { return state_->session->MakeVariable(state_); }
 
   // Whether Backward leaves a gradient with it. Makes it a leaf.
   absl::Status SetRequiresGrad(bool requires_grad) const;

@@ -90,6 +90,9 @@ struct Value : std::enable_shared_from_this<Value> {
   const Node* node = nullptr;
   bool leaf = false;
 
+  // Becomes a leaf before something is assigned to it. Until then gradients go through it.
+  bool variable = false;
+
   // A leaf to be computed: by `init`, and if it was assigned into the buffer of `dest`.
   const Node* init = nullptr;
   bool assigned = false;

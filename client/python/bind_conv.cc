@@ -220,8 +220,9 @@ void BindConv(py::class_<Tensor>& tensor) {
       .def("max_unpool2d", &MaxUnpoolOf, py::arg("indices"),
            py::arg("kernel_size") = py::make_tuple(2, 2), py::arg("stride") = py::none(),
            py::arg("dilation") = 1, py::arg("padding") = 0, py::arg("output_size") = py::none(),
-           "Puts the elements that max_pool2d chose back to their places; zeros elsewhere. "
-           "Elements with one place add up.")
+           "Puts the elements that max_pool2d chose back to their places; zeros elsewhere. Of "
+           "several elements with one place the last one stays; each gets the derivative of the "
+           "place.")
       .def(
           "lp_pool2d",
           [](const Tensor& x, double norm_type, py::handle kernel_size, py::handle stride,

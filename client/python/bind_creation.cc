@@ -146,20 +146,20 @@ void BindCreation(py::module_& module) {
     const Ints shape = {2, static_cast<int64_t>(indices.size()) / 2};
     return Checked(Cast(CurrentClient().FromHost(indices, shape), Or(dtype, DefaultInt())));
   });
-  module.def("_window", [](const std::string& name, int64_t n, bool periodic, double alpha,
-                           double beta, py::handle dtype) {
-    const std::pair<std::string_view, WindowKind> kinds[] = {{"hann", WindowKind::kHann},
-                                                             {"hamming", WindowKind::kHamming},
-                                                             {"blackman", WindowKind::kBlackman},
-                                                             {"bartlett", WindowKind::kBartlett},
-                                                             {"kaiser", WindowKind::kKaiser}};
-    if (n < 0) Raise(InvalidArgument("{}_window: length {} is negative", name, n));
+  module.def("_window", [](const std::string& name, int64_t n, bool periodic,
+                           const std::vector<double>& parameters, std::optional<double> center,
+                           py::handle dtype) {
+    constexpr std::pair<std::string_view, WindowKind> kKinds[] = {
+        {"general_cosine", WindowKind::kCosines},  {"bartlett", WindowKind::kBartlett},
+        {"kaiser", WindowKind::kKaiser},           {"cosine", WindowKind::kSine},
+        {"exponential", WindowKind::kExponential}, {"gaussian", WindowKind::kGaussian}};
+    if (n < 0) Raise(InvalidArgument("{} window: length {} is negative", name, n));
     const DType type = Or(dtype, DefaultFloat());
-    if (!IsFloat(type)) Raise(InvalidArgument("{}_window: {} is no float", name, Name(type)));
-    for (const auto& [known, kind] : kinds) {
+    if (!IsFloat(type)) Raise(InvalidArgument("{} window: {} is no float", name, Name(type)));
+    for (const auto& [known, kind] : kKinds) {
       if (known != name) continue;
       const std::vector<double> window =
-          SignalWindow(kind, n, {.periodic = periodic, .alpha = alpha, .beta = beta});
+          SignalWindow(kind, n, {.periodic = periodic, .parameters = parameters, .center = center});
       return Checked(Cast(CurrentClient().FromHost(window, Ints{n}), type));
     }
     Raise(InvalidArgument("'{}' is no window", name));

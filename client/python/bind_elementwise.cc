@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/polynomials.h"
 #include "core/tensor/special.h"
 
 namespace tensord::python {
@@ -55,11 +56,22 @@ constexpr UnaryRow kUnary[] = {
     {"i0e",         I0e,        "i0(x) * exp(-|x|)."},
     {"i1",          I1,         "The modified Bessel function of order 1."},
     {"i1e",         I1e,        "i1(x) * exp(-|x|)."},
+    {"modified_bessel_k0", K0,  "The modified Bessel function of the second kind of order 0, for x > 0."},
+    {"modified_bessel_k1", K1,  "The modified Bessel function of the second kind of order 1, for x > 0."},
+    {"scaled_modified_bessel_k0", K0e, "modified_bessel_k0(x) * exp(x)."},
+    {"scaled_modified_bessel_k1", K1e, "modified_bessel_k1(x) * exp(x)."},
+    {"bessel_j0",   BesselJ0,   "The Bessel function of the first kind of order 0."},
+    {"bessel_j1",   BesselJ1,   "The Bessel function of the first kind of order 1."},
+    {"bessel_y0",   BesselY0,   "The Bessel function of the second kind of order 0, for x > 0."},
+    {"bessel_y1",   BesselY1,   "The Bessel function of the second kind of order 1, for x > 0."},
+    {"spherical_bessel_j0", SphericalBesselJ0, "sin(x) / x, 1 at 0."},
+    {"airy_ai",     AiryAi,     "Airy's function, the solution of y'' = x y that vanishes at infinity."},
     {"sinc",        Sinc,       "sin(pi x) / (pi x), 1 at 0."},
     {"entr",        Entr,       "-x log(x): 0 at 0, -inf below."},
     {"ndtr",        Ndtr,       "The share of a normal distribution that is below x."},
     {"ndtri",       Ndtri,      "The inverse of ndtr."},
     {"log_ndtr",    LogNdtr,    "log(ndtr(x)), without underflow."},
+    {"erfcx",       Erfcx,      "exp(x^2) * erfc(x), without underflow."},
     {"deg2rad",     Deg2Rad,    "Degrees to radians."},
     {"rad2deg",     Rad2Deg,    "Radians to degrees."},
     {"angle",       Angle,      "0, or pi for negative numbers; NaN stays. Its derivative is 0."},
@@ -114,6 +126,18 @@ constexpr BinaryRow kBinary[] = {
     TD_BINARY("igamma",        Igamma,      "The lower incomplete gamma function P(self, other)."),
     TD_BINARY("igammac",       Igammac,     "The upper incomplete gamma function Q(self, other)."),
     TD_BINARY("zeta",          Zeta,        "Hurwitz's zeta: the sum of (k + other)^-self over k = 0, 1, ..."),
+    TD_BINARY("chebyshev_polynomial_t", ChebyshevT, "Chebyshev's polynomial of the first kind, of degree `other`: whole numbers to 2^20, 0 below 0."),
+    TD_BINARY("chebyshev_polynomial_u", ChebyshevU, "Chebyshev's polynomial of the second kind, of degree `other`."),
+    TD_BINARY("chebyshev_polynomial_v", ChebyshevV, "Chebyshev's polynomial of the third kind, of degree `other`."),
+    TD_BINARY("chebyshev_polynomial_w", ChebyshevW, "Chebyshev's polynomial of the fourth kind, of degree `other`."),
+    TD_BINARY("shifted_chebyshev_polynomial_t", ShiftedChebyshevT, "chebyshev_polynomial_t(2 * self - 1, other)."),
+    TD_BINARY("shifted_chebyshev_polynomial_u", ShiftedChebyshevU, "chebyshev_polynomial_u(2 * self - 1, other)."),
+    TD_BINARY("shifted_chebyshev_polynomial_v", ShiftedChebyshevV, "chebyshev_polynomial_v(2 * self - 1, other)."),
+    TD_BINARY("shifted_chebyshev_polynomial_w", ShiftedChebyshevW, "chebyshev_polynomial_w(2 * self - 1, other)."),
+    TD_BINARY("hermite_polynomial_h", HermiteH, "Hermite's polynomial of degree `other`, orthogonal by exp(-x^2)."),
+    TD_BINARY("hermite_polynomial_he", HermiteHe, "Hermite's polynomial of degree `other`, orthogonal by exp(-x^2 / 2)."),
+    TD_BINARY("laguerre_polynomial_l", LaguerreL, "Laguerre's polynomial of degree `other`."),
+    TD_BINARY("legendre_polynomial_p", LegendreP, "Legendre's polynomial of degree `other`."),
     TD_BINARY("gcd",           Gcd,         "The greatest common divisor of integers, never negative."),
     TD_BINARY("lcm",           Lcm,         "The least common multiple of integers, never negative."),
     TD_BINARY("bitwise_and",   BitwiseAnd,  "Bits that both have. Floats are an error, here and in the next four."),

@@ -234,33 +234,37 @@ void BindDropout(py::class_<Tensor>& tensor, const char* name, Dropping function
 }
 
 Tensor EmbeddingOf(const Tensor& index, const Tensor& weight, std::optional<int64_t> padding_idx,
-                   std::optional<double> max_norm, double norm_type) {
+                   std::optional<double> max_norm, double norm_type, bool scale_grad_by_freq,
+                   bool) {
   if (!IsInt(index.dtype())) {
     throw py::type_error("embedding: the indices are " + std::string(Name(index.dtype())) +
                          ", they must be integers");
   }
   return Lifted([&](const Expr& i, const Expr& table) {
-    return EmbeddingRows(table, i, {padding_idx, max_norm, norm_type});
+    return EmbeddingRows(table, i, {padding_idx, max_norm, norm_type, scale_grad_by_freq});
   })(index, weight);
 }
 
 void BindTables(py::class_<Tensor>& tensor) {
   tensor.def("embedding", &EmbeddingOf, py::arg("weight"), py::arg("padding_idx") = py::none(),
              py::arg("max_norm") = py::none(), py::arg("norm_type") = 2.0,
+             py::arg("scale_grad_by_freq") = false, py::arg("sparse") = false,
              "Called on the indices: rows of `weight`; zeros for rows outside. The row padding_idx "
              "gets no gradient. Rows longer than max_norm are scaled down as they are read; the "
-             "table stays.");
+             "table stays. With scale_grad_by_freq the gradient of a row is divided by how often "
+             "it is read. Gradients are dense, whatever `sparse` says.");
   Method(
       tensor, "embedding_bag",
       [](const Expr& index, const Expr& weight, const std::optional<Expr>& offsets,
          const std::string& mode, const std::optional<Expr>& per_sample_weights,
-         std::optional<int64_t> padding_idx, std::optional<double> max_norm, double norm_type) {
+         std::optional<int64_t> padding_idx, std::optional<double> max_norm, double norm_type,
+         bool scale_grad_by_freq) {
         const std::optional<BagMode> parsed = BagModeFromName(mode);
         if (!parsed) {
           return Fail(index, "embedding_bag: mode is 'sum', 'mean' or 'max', not '{}'", mode);
         }
         const BagOptions options = {
-            *parsed, per_sample_weights, {padding_idx, max_norm, norm_type}};
+            *parsed, per_sample_weights, {padding_idx, max_norm, norm_type, scale_grad_by_freq}};
         return offsets ? EmbeddingBag(weight, index, *offsets, options)
                        : EmbeddingBag(weight, index, options);
       },
@@ -269,7 +273,8 @@ void BindTables(py::class_<Tensor>& tensor) {
       "start at `offsets` of a vector of them.",
       py::arg("weight"), py::arg("offsets") = py::none(), py::arg("mode") = "mean",
       py::arg("per_sample_weights") = py::none(), py::arg("padding_idx") = py::none(),
-      py::arg("max_norm") = py::none(), py::arg("norm_type") = 2.0);
+      py::arg("max_norm") = py::none(), py::arg("norm_type") = 2.0,
+      py::arg("scale_grad_by_freq") = false);
   Method(
       tensor, "cosine_similarity",
       [](const Expr& x, const Expr& other, int64_t dim, double eps) {

@@ -84,11 +84,11 @@ Tensor Assign(const Tensor& target, py::handle source) {
   return target;
 }
 
-// Another tensor with the same values. Like the source it takes part in gradients.
+// Another tensor with the same values, through which gradients go. What is assigned to it has no
+// history, unless something that requires a gradient is below.
 Tensor Clone(const Tensor& x) {
   Tensor copy = Checked(Contiguous(Cast(x, x.stored_dtype())));
-  // What nobody differentiates is better off without a history.
-  if (x.session().GradientTargets(x.state()).empty()) RaiseIfError(copy.MakeLeaf());
+  if (x.session().GradientTargets(x.state()).empty()) RaiseIfError(copy.MakeVariable());
   return copy;
 }
 

@@ -148,6 +148,11 @@ def test_max_unpool():
     expected = np.where(np.isin(x, values.numpy()), x, 0)
     close(F.max_unpool2d(values, indices, 2), expected)
     wide = F.max_unpool2d(values, indices, 2, output_size=(9, 9, 5, 4))
+    # Windows that overlap choose one place twice: the last one stays, and both have its derivative.
+    x = Tensor([[[3.0, 7.0, 8.0]]])
+    twice = F.max_unpool1d(x, Tensor([[[1, 1, 0]]]), 2, 1)
+    assert (twice * Tensor([10.0, 20.0, 30.0, 40.0])).sum().gradient(x)[0].tolist() == [[[20.0, 20.0, 10.0]]]
+    assert twice.tolist() == [[[8.0, 7.0, 0.0, 0.0]]]
     assert wide.shape == (1, 1, 5, 4) and wide.numpy().ravel()[:16].tolist() == expected.ravel().tolist()
 
 

@@ -1,5 +1,6 @@
 """Elementwise functions against NumPy and math: every row of the tables that the extension binds has one here."""
 
+import decimal
 import math
 
 import _tensord
@@ -61,6 +62,54 @@ def ndtr(x):
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
+
+
+def integral(function, end):
+    """From 0 to the end, by Gauss."""
+    return float(end / 2 * (WEIGHTS @ function(end / 2 * (NODES + 1))))
+
+
+def bessel_j(order):
+    t = np.arange(400) * (2 * math.pi / 400)
+    return each(lambda x: float(np.mean(np.cos(order * t - x * np.sin(t)))))
+
+
+def bessel_y(order):
+    def value(x):
+        if x <= 0:
+            return -INF if x == 0 else NAN
+        wave = integral(lambda t: np.sin(x * np.sin(t) - order * t), math.pi)
+        both = integral(lambda t: (np.exp(order * t) + np.exp(-order * t) * (-1) ** order) * np.exp(-x * np.sinh(t)),
+                        math.asinh(45 / x))
+        return (wave - both) / math.pi
+    return each(value)
+
+
+def bessel_k(order, scaled):
+    def value(x):
+        if x <= 0:
+            return INF if x == 0 else NAN
+        scale = 1 if scaled else math.exp(-x)
+        return scale * integral(lambda t: np.exp(-x * (np.cosh(t) - 1)) * np.cosh(order * t), math.acosh(1 + 45 / x))
+    return each(value)
+
+
+def airy(x):
+    """By its series, in decimal numbers of 60 digits."""
+    with decimal.localcontext() as context:
+        context.prec = 60
+        at = decimal.Decimal(x)
+        even = decimal.Decimal("0.355028053887817239260063186004183176398")
+        odd = decimal.Decimal("0.258819403792806798405183560189203963479") * at
+        total = decimal.Decimal(0)
+        for k in range(1, 120):
+            total += even - odd
+            even *= at**3 / (3 * k * (3 * k - 1))
+            odd *= at**3 / (3 * k * (3 * k + 1))
+        return float(total)
+
+
 # name: (NumPy's function, arguments[, relative error in float32, default 1e-6])
 UNARY = {
     "neg": (np.negative, ENDS), "positive": (np.positive, ENDS), "abs": (np.abs, ENDS), "sign": (sign, ENDS),
@@ -77,6 +126,16 @@ UNARY = {
     "erfinv": (each(erfinv), UNIT + [2, -0.99999]), "lgamma": (each(lgamma), USUAL + [2, 0.01, 30, -20.5, 1e4]),
     "digamma": (each(digamma), USUAL + [0.01, 30, -20.5, -2]), "i0": (bessel(0, False), USUAL + [20]),
     "i0e": (bessel(0, True), USUAL + [30]), "i1": (bessel(1, False), USUAL + [20]), "i1e": (bessel(1, True), USUAL + [30]),
+    "modified_bessel_k0": (bessel_k(0, False), POSITIVE + [0, -1]),
+    "modified_bessel_k1": (bessel_k(1, False), POSITIVE + [0, -1]),
+    "scaled_modified_bessel_k0": (bessel_k(0, True), POSITIVE + [0, -1]),
+    "scaled_modified_bessel_k1": (bessel_k(1, True), POSITIVE + [0, -1]),
+    "bessel_j0": (bessel_j(0), USUAL + [8.5, -20, 99]), "bessel_j1": (bessel_j(1), USUAL + [8.5, -20, 99]),
+    "bessel_y0": (bessel_y(0), POSITIVE[1:-1] + [8.5, 20, 99, 0, -1]),
+    "bessel_y1": (bessel_y(1), POSITIVE[1:-1] + [8.5, 20, 99, 0, -1]),
+    "spherical_bessel_j0": (each(lambda x: math.sin(x) / x if x else 1), USUAL + [100.25]),
+    "airy_ai": (each(airy), USUAL + [4, 10, -4.75, -5.25, -12]),
+    "erfcx": (each(lambda x: math.exp(x * x) * math.erfc(x)), USUAL + [20]),
     "sinc": (np.sinc, USUAL + [100.25]), "entr": (each(lambda x: -x * math.log(x) if x > 0 else 0 if x == 0 else -INF), USUAL),
     "ndtr": (each(ndtr), USUAL + [-9]), "ndtri": (each(lambda p: math.sqrt(2) * erfinv(2 * p - 1)), [0, 0.1, 0.5, 0.9, 1]),
     "log_ndtr": (each(lambda x: math.log(ndtr(x))), USUAL + [-9, -19]),
@@ -155,6 +214,28 @@ def heaviside(x, y):
     return np.heaviside(x, y)
 
 
+def polynomial(basis):
+    """Of degree n in a basis of numpy.polynomial; 0 for n < 0."""
+    return np.vectorize(lambda x, n: basis(x, [0] * int(n) + [1]) if n >= 0 else 0.0, otypes=[float])
+
+
+def chebyshev_u(x, n):
+    C = np.polynomial.chebyshev
+    return C.chebval(x, C.chebder([0] * (int(n) + 1) + [1])) / (n + 1) if n >= 0 else 0.0
+
+
+def chebyshev(sign):
+    """Of the third kind for -1, of the fourth for 1; of the second for 0."""
+    return np.vectorize(lambda x, n: chebyshev_u(x, n) + sign * chebyshev_u(x, n - 1), otypes=[float])
+
+
+def shifted(function):
+    return lambda x, n: function(2 * x - 1, n)
+
+
+PLACES, DEGREES = [-1.25, -1, -0.3, 0, 0.5, 1, 2.5], [-1, 0, 1, 2, 5, 9]
+CHEBYSHEV = {"t": polynomial(np.polynomial.chebyshev.chebval), "u": chebyshev(0), "v": chebyshev(-1), "w": chebyshev(1)}
+
 # name: (NumPy's function, left, right, integers too)
 BINARY = {
     "add": (np.add, A, B, True), "sub": (np.subtract, A, B, True), "mul": (np.multiply, A, B, True),
@@ -173,6 +254,12 @@ BINARY = {
     "igamma": (pairs(gamma_share), [0.5, 1, 3, 20, 100], [0.0, 0.3, 2, 25, 110], False),
     "igammac": (pairs(lambda a, x: 1 - gamma_share(a, x)), [0.5, 1, 3, 20], [0.0, 0.3, 2, 10], False),
     "zeta": (pairs(zeta), [1.5, 2, 4], [0.5, 1, 7], False),
+    **{f"chebyshev_polynomial_{kind}": (f, PLACES, DEGREES, False) for kind, f in CHEBYSHEV.items()},
+    **{f"shifted_chebyshev_polynomial_{kind}": (shifted(f), PLACES, DEGREES, False) for kind, f in CHEBYSHEV.items()},
+    "hermite_polynomial_h": (polynomial(np.polynomial.hermite.hermval), PLACES, DEGREES, False),
+    "hermite_polynomial_he": (polynomial(np.polynomial.hermite_e.hermeval), PLACES, DEGREES, False),
+    "laguerre_polynomial_l": (polynomial(np.polynomial.laguerre.lagval), PLACES, DEGREES, False),
+    "legendre_polynomial_p": (polynomial(np.polynomial.legendre.legval), PLACES, DEGREES, False),
     "gcd": (np.gcd, [], [], True), "lcm": (np.lcm, [], [], True),
     "bitwise_and": (np.bitwise_and, [], [], True), "bitwise_or": (np.bitwise_or, [], [], True),
     "bitwise_xor": (np.bitwise_xor, [], [], True), "bitwise_left_shift": (None, [], [], False),

@@ -288,6 +288,36 @@ def test_ctc(blank):
     assert F.ctc_loss(x, Tensor(padded), [1, 4, 3], counts, blank, "none", zero_infinity=True).numpy()[0] == 0
 
 
+@pytest.mark.parametrize("zero_infinity", [True, False])
+def test_gradient_of_ctc(zero_infinity):
+    logits, targets = rng.standard_normal((5, 3, 3)), np.array([[1, 1], [2, 1], [2, 0]], np.int32)
+
+    def loss(x):
+        steps = [5, 4, 1 if zero_infinity else 3]
+        return F.ctc_loss(x.log_softmax(2), Tensor(targets), steps, [2, 2, 1], 0, "none", zero_infinity)
+
+    weights = Tensor(np.array([1.0, 0.5, 2.0]))
+    x = Tensor(logits)
+    got = (loss(x) * weights).sum().gradient(x)[0].numpy()
+    expected = np.zeros_like(logits)
+    for place in np.ndindex(*logits.shape):
+        step = np.zeros_like(logits)
+        step[place] = 1e-6
+        expected[place] = ((loss(Tensor(logits + step)) - loss(Tensor(logits - step))) * weights).sum().item() / 2e-6
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-8)
+    # One by the log probabilities takes them to be normalised: it is the one by the logits.
+    y = x.log_softmax(2)
+    by_logits = (F.ctc_loss(y, Tensor(targets), [5, 4, 1], [2, 2, 1], 0, "none", True) * weights).sum().gradient(y)[0]
+    if zero_infinity:
+        np.testing.assert_allclose(by_logits.numpy(), got, rtol=1e-5, atol=1e-8)
+
+
+def test_ctc_without_steps_or_labels():
+    x = Tensor(np.log(np.full((3, 3, 2), 0.5)))
+    got = F.ctc_loss(x, Tensor(np.ones((3, 1), np.int32)), [0, 0, 2], [0, 1, 0], 0, "none")
+    close(got, [0, np.inf, 2 * np.log(2)])
+
+
 # ---- tables
 
 
@@ -302,6 +332,8 @@ def test_embedding():
     norms = np.linalg.norm(table, axis=1, keepdims=True)
     close(F.embedding(Tensor(index), Tensor(table), max_norm=1.0), (table * np.minimum(1, 1 / norms))[index], rtol=1e-4)
     assert not F.embedding(Tensor([9]), Tensor(table)).numpy().any()
+    (scaled,) = F.embedding(Tensor(index), weight, 3, None, 2.0, True, True).sum().gradient(weight)
+    close(scaled, np.repeat((counts > 0)[:, None], 3, 1))
     with pytest.raises(TypeError, match="the indices are float32"):
         F.embedding(Tensor([1.0]), Tensor(table))
 
@@ -318,6 +350,22 @@ def test_embedding_bag(mode, reduce):
     without = [bag[bag != 3] for bag in bags]
     expected = [reduce(table[bag], axis=0) if len(bag) else np.zeros(3) for bag in without]
     close(F.embedding_bag(Tensor(index), Tensor(table), Tensor(offsets), mode=mode, padding_idx=3), expected)
+    negative = F.embedding_bag(Tensor(index), Tensor(table), Tensor(offsets), mode=mode, padding_idx=3 - 7)
+    close(negative, expected)
+    weight = Tensor(table)
+    if mode == "max":
+        with pytest.raises(ValueError, match="are for modes 'sum' and 'mean'"):
+            F.embedding_bag(Tensor(index), weight, Tensor(offsets), mode=mode, scale_grad_by_freq=True)
+    else:
+        for options in ({"scale_grad_by_freq": True}, {}):
+            got = F.embedding_bag(Tensor(index), weight, Tensor(offsets), mode=mode, **options)
+            got = got.sum().gradient(weight)[0]
+            share = np.zeros((7, 3))
+            for bag in bags:
+                for each in bag:
+                    often = (index == each).sum() if options else 1
+                    share[each] += 1 / (len(bag) if mode == "mean" else 1) / often
+            close(got, share)
     weights = rng.standard_normal(6).astype(np.float32)
     if mode == "sum":
         got = F.embedding_bag(Tensor(square), Tensor(table), mode=mode, per_sample_weights=Tensor(weights.reshape(2, 3)))

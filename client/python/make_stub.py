@@ -11,9 +11,10 @@ import pathlib
 import re
 import sys
 import types
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import _tensord
-from tensord import functional
+from tensord import creation, functional
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -68,6 +69,7 @@ import numpy as np
 _bool = bool
 _float = float
 _int = int
+_type = type
 
 '''
 
@@ -85,7 +87,7 @@ def type_of(text, name):
 
 
 def builtin(text):
-    return re.sub(r"\b(bool|float|int)\b", r"_\1", text)
+    return re.sub(r"\b(bool|float|int|type)\b", r"_\1", text)
 
 
 def split(parameters):
@@ -139,6 +141,42 @@ def signature(name, doc):
     return f"({', '.join(parameters)}) -> {builtin(returned)}"
 
 
+def type_text(hint):
+    """A type as the stub spells it."""
+    if hint in (None, types.NoneType):
+        return "None"
+    if hint in (Any, ...) or isinstance(hint, list):
+        return "Any" if hint is Any else "..." if hint is ... else f"[{', '.join(map(type_text, hint))}]"
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(type_text, arguments))
+    if arguments:
+        return f"{origin.__name__}[{', '.join(map(type_text, arguments))}]"
+    return builtin(hint.__name__)
+
+
+def python_signature(function, method=False):
+    """The signature of a function of the package, with the receiver of a method as self."""
+    hints = get_type_hints(function)
+    parameters, kind = [], None
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and kind not in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY):
+            parameters.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else " = ..."
+        receiver = method and not parameters
+        parameters.append("self" if receiver else f"{stars}{name}: {type_text(hints[name])}{default}")
+        kind = parameter.kind
+    return f"({', '.join(parameters)}) -> {type_text(hints['return'])}"
+
+
+def elsewhere(name, doc, method=False):
+    """The signature of the package's function that the extension calls, if its docstring says so."""
+    if f"See tensord.{name}." not in doc:
+        return None
+    return python_signature(getattr(creation, name), method)
+
+
 def describe_class(cls):
     yield f"class {cls.__name__}:"
     for name, member in sorted(vars(cls).items()):
@@ -148,13 +186,15 @@ def describe_class(cls):
             if member.fset:
                 yield f"    @{name}.setter\n    def {name}(self, value: {kind}) -> None: ..."
         elif isinstance(member, types.FunctionType) and not name.startswith("__"):  # by the package
-            yield f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ..."
+            yield f"    def {name}{python_signature(member, method=True)}: ..."
         elif isinstance(member, staticmethod) and isinstance(member.__func__, types.FunctionType):
-            yield f"    @staticmethod\n    def {name}(*args: Any, **kwargs: Any) -> Any: ..."
+            yield f"    @staticmethod\n    def {name}{python_signature(member.__func__)}: ..."
         elif isinstance(member, staticmethod):
-            yield f"    @staticmethod\n    def {name}{signature(name, member.__func__.__doc__)}: ..."
+            form = elsewhere(name, member.__func__.__doc__) or signature(name, member.__func__.__doc__)
+            yield f"    @staticmethod\n    def {name}{form}: ..."
         elif callable(member) and (getattr(member, "__doc__", None) or "").startswith(f"{name}("):
-            yield f"    def {name}{signature(name, member.__doc__)}: ..."
+            form = elsewhere(name, member.__doc__, method=True) or signature(name, member.__doc__)
+            yield f"    def {name}{form}: ..."
     for name, member in sorted(vars(cls).items()):
         if (other := alias_of(cls, name, member)) is not None:
             yield f"    {name} = {other}"

@@ -96,6 +96,37 @@ def test_clone_is_a_tensor_of_its_own_and_differentiable():
     assert weight.tolist() == [1, 2] and weight.grad.tolist() == [3, 3]
 
 
+def test_gradients_go_through_a_clone():
+    x = Tensor([1.0, 2.0])
+    copied = (x * x).clone()
+    assert copied.sum().gradient(x)[0].tolist() == [2, 4]
+    # What is assigned to it is its own, and so is what a captured function does to it.
+    copied.assign(x * 3)
+    assert copied.sum().gradient(x)[0].tolist() == [0, 0]
+    parameter = x.clone()
+
+    @tensord.jit
+    def step(rate):
+        parameter.assign(parameter - rate * parameter.square().sum().gradient(parameter)[0])
+        return parameter.sum()
+
+    assert [step(Tensor(0.25)).item() for _ in range(3)] == [1.5, 0.75, 0.375]
+    assert x.tolist() == [1, 2] and parameter.tolist() == [0.125, 0.25]
+    leaf = x.clone().requires_grad_()
+    (leaf * 5).sum().backward()
+    assert leaf.grad.tolist() == [5, 5]
+
+
+def test_a_clone_keeps_what_it_was_made_of():
+    x = Tensor([1.0, 2.0]).realize()
+    before = x.clone()
+    x += 1
+    assert before.tolist() == [1, 2] and x.tolist() == [2, 3]
+    for _ in range(3):
+        before += 1
+    assert before.tolist() == [4, 5] and x.tolist() == [2, 3]
+
+
 def test_to():
     tensor = Tensor(A)
     assert tensor.to(tensor.device) is tensor and tensor.to("cpu") is tensor and tensor.cpu() is tensor

@@ -85,4 +85,18 @@ Expr InFloat32(const Expr& x, Formula formula) {
   return Cast(formula(Cast(x, ComputeDType(x.dtype()))), LeastUpperFloat(x.dtype()));
 }
 
+// The same in float64, whatever the dtype.
+template <typename Formula>
+Expr InFloat64(const Expr& x, Formula formula) {
+  if (!x.ok()) return x;
+  return Cast(formula(Cast(x, DType::kFloat64)), LeastUpperFloat(x.dtype()));
+}
+template <typename Formula>
+Expr InFloat64(std::string_view name, const Expr& a, const Expr& b, Formula formula) {
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = Unify(name, {&x, &y})) return *error;
+  const DType dtype = LeastUpperFloat(x.dtype());
+  return Cast(formula(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), dtype);
+}
+
 }  // namespace tensord

@@ -276,32 +276,37 @@ std::vector<int64_t> TriuIndices(int64_t rows, int64_t columns, int64_t offset) 
 }
 
 std::vector<double> SignalWindow(WindowKind kind, int64_t n, const WindowOptions& options) {
-  std::vector<double> window;
-  if (n == 1) return {1.0};
+  if (n == 1 && !options.center) return {1.0};
   const double last = static_cast<double>(options.periodic ? n : n - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const double x = static_cast<double>(i) / last;
-    const double turn = 2 * std::numbers::pi * x;
+  const double scale = options.parameters.empty() ? 1 : options.parameters[0];
+  const auto at = [&](double i) {
+    const double x = i / last;
     switch (kind) {
-      case WindowKind::kHann:
-        window.push_back(0.5 - 0.5 * std::cos(turn));
-        break;
-      case WindowKind::kHamming:
-        window.push_back(options.alpha - options.beta * std::cos(turn));
-        break;
-      case WindowKind::kBlackman:
-        window.push_back(0.42 - 0.5 * std::cos(turn) + 0.08 * std::cos(2 * turn));
-        break;
+      case WindowKind::kCosines: {
+        double sum = 0, sign = 1, k = 0;
+        for (double each : options.parameters) {
+          sum += sign * each * std::cos(2 * std::numbers::pi * k * x);
+          sign = -sign;
+          ++k;
+        }
+        return sum;
+      }
       case WindowKind::kBartlett:
-        window.push_back(1 - std::abs(2 * x - 1));
-        break;
+        return 1 - std::abs(2 * x - 1);
       case WindowKind::kKaiser:
-        window.push_back(
-            std::cyl_bessel_i(0, options.beta * std::sqrt(std::max(0.0, 4 * x * (1 - x)))) /
-            std::cyl_bessel_i(0, options.beta));
-        break;
+        return std::cyl_bessel_i(0, scale * std::sqrt(std::max(0.0, 4 * x * (1 - x)))) /
+               std::cyl_bessel_i(0, scale);
+      case WindowKind::kSine:
+        return std::sin(std::numbers::pi * (i + 0.5) / (last + 1));
+      case WindowKind::kExponential:
+        return std::exp(-std::abs(i - options.center.value_or(last / 2)) / scale);
+      case WindowKind::kGaussian:
+        return std::exp(-std::pow((i - last / 2) / scale, 2) / 2);
     }
-  }
+    return 0.0;
+  };
+  std::vector<double> window;
+  for (int64_t i = 0; i < n; ++i) window.push_back(at(static_cast<double>(i)));
   return window;
 }
 

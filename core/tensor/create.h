@@ -55,12 +55,15 @@ Expr Vander(const Expr& x, int64_t n, bool increasing);
 std::vector<int64_t> TrilIndices(int64_t rows, int64_t columns, int64_t offset);
 std::vector<int64_t> TriuIndices(int64_t rows, int64_t columns, int64_t offset);
 
-// Windows for signal processing: n numbers that are symmetric, or `periodic`, as for a transform.
-enum class WindowKind { kHann, kHamming, kBlackman, kBartlett, kKaiser };
+// Windows for signal processing: n numbers that are symmetric, or `periodic`, as for a transform:
+// the first n of n + 1 symmetric ones.
+enum class WindowKind { kCosines, kBartlett, kKaiser, kSine, kExponential, kGaussian };
 struct WindowOptions {
   bool periodic = true;
-  double alpha = 0.54;  // kHamming: alpha - beta cos
-  double beta = 0.46;   // kHamming; for kKaiser its shape, 12 as a rule
+  // kCosines: a, b, c .. of a - b cos + c cos 2 - ..; kKaiser: beta; kExponential: how far it falls
+  // to 1 / e; kGaussian: the standard deviation.
+  std::vector<double> parameters;
+  std::optional<double> center;  // of kExponential, if not the middle
 };
 std::vector<double> SignalWindow(WindowKind kind, int64_t n, const WindowOptions& options);
 

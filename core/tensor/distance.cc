@@ -8,6 +8,8 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/index.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/order.h"
+#include "core/tensor/scatter.h"
 #include "core/tensor/statistics.h"
 
 namespace tensord {
@@ -35,6 +37,10 @@ std::optional<Expr> CheckBag(const Expr& table, const Expr& index, const BagOpti
     return Fail(table, "embedding_bag: the table has shape {}, it needs two axes",
                 ShapeText(table.shape()));
   }
+  if (options.rows.scale_by_frequency && options.mode == BagMode::kMax) {
+    return Fail(table,
+                "embedding_bag: gradients scaled by frequency are for modes 'sum' and 'mean'");
+  }
   if (!options.weights) return std::nullopt;
   if (!options.weights->ok()) return *options.weights;
   if (options.mode != BagMode::kSum) {
@@ -45,6 +51,15 @@ std::optional<Expr> CheckBag(const Expr& table, const Expr& index, const BagOpti
                 ShapeText(options.weights->shape()), ShapeText(index.shape()));
   }
   return std::nullopt;
+}
+
+// The padding row counted from the start, or the error.
+std::optional<Expr> ResolvePadding(const Expr& table, EmbeddingOptions& options) {
+  if (!options.padding_index) return std::nullopt;
+  const int64_t count = table.shape()[0], given = *options.padding_index;
+  options.padding_index = given < 0 ? given + count : given;
+  if (*options.padding_index >= 0 && *options.padding_index < count) return std::nullopt;
+  return Fail(table, "embedding: padding_idx {} of {} rows", given, count);
 }
 
 Expr NotPadding(const Expr& index, const EmbeddingOptions& options) {
@@ -92,16 +107,19 @@ Expr EmbeddingRows(const Expr& table, const Expr& index, const EmbeddingOptions&
     const Expr scale = *options.max_norm / (norm + 1e-7);
     rows = rows * Where(Gt(norm, *options.max_norm), scale, 1);
   }
-  if (options.padding_index) {
-    const int64_t count = table.shape()[0];
-    const int64_t padding =
-        *options.padding_index < 0 ? *options.padding_index + count : *options.padding_index;
-    if (padding < 0 || padding >= count) {
-      return Fail(table, "embedding: padding_idx {} of {} rows", *options.padding_index, count);
-    }
-    Expr mask = Eq(index, padding);
-    for (int64_t i = 0; i < axes; ++i) mask = Unsqueeze(mask, -1);
-    rows = Where(mask, Detach(rows), rows);
+  const auto beside_rows = [&](Expr x) {
+    for (int64_t i = 0; i < axes; ++i) x = Unsqueeze(x, -1);
+    return BroadcastTo(x, rows.shape());
+  };
+  if (options.scale_by_frequency) {
+    const Expr counts = BinCount(Flatten(index), table.shape()[0]);
+    const Expr share = 1 / Cast(Maximum(Embedding(counts, index), 1), rows.dtype());
+    rows = WithSlope(rows, rows, beside_rows(share));
+  }
+  EmbeddingOptions resolved = options;
+  if (auto error = ResolvePadding(table, resolved)) return *error;
+  if (resolved.padding_index) {
+    rows = Where(beside_rows(Eq(index, *resolved.padding_index)), Detach(rows), rows);
   }
   return rows;
 }
@@ -119,9 +137,11 @@ Expr EmbeddingBag(const Expr& table, const Expr& index, const BagOptions& option
     return Fail(table, "embedding_bag: indices {} without offsets are [bags, size]",
                 ShapeText(index.shape()));
   }
-  Expr rows = EmbeddingRows(table, index, options.rows);
+  EmbeddingOptions row_options = options.rows;
+  if (auto error = ResolvePadding(table, row_options)) return *error;
+  Expr rows = EmbeddingRows(table, index, row_options);
   if (options.weights) rows = rows * Unsqueeze(*options.weights, 2);
-  return Bagged(rows, NotPadding(index, options.rows), options);
+  return Bagged(rows, NotPadding(index, row_options), options);
 }
 
 Expr EmbeddingBag(const Expr& table, const Expr& index, const Expr& offsets,
@@ -132,16 +152,26 @@ Expr EmbeddingBag(const Expr& table, const Expr& index, const Expr& offsets,
     return Fail(table, "embedding_bag: indices {} and offsets {} are not two vectors",
                 ShapeText(index.shape()), ShapeText(offsets.shape()));
   }
-  Expr rows = EmbeddingRows(table, index, options.rows);
+  EmbeddingOptions row_options = options.rows;
+  if (auto error = ResolvePadding(table, row_options)) return *error;
+  Expr rows = EmbeddingRows(table, index, row_options);
   if (options.weights) rows = rows * Unsqueeze(*options.weights, 1);
+  if (!rows.ok()) return rows;
   // Index i is in the last bag that starts at i or before.
-  const int64_t bags = offsets.shape()[0];
+  const int64_t bags = offsets.shape()[0], m = table.shape()[1];
   const Expr place = IndexAlong(index, 0, DType::kInt64);
-  const Expr started = Le(Unsqueeze(Cast(offsets, DType::kInt64), 1), place);  // [bags, count]
-  const Expr bag = Sum(Cast(started, DType::kInt32), 0) - 1;
-  const Expr number = Reshape(Arange(table.graph(), 0, bags, 1, DType::kInt32), {bags, 1});
-  const Expr inside = LogicalAnd(Eq(bag, number), NotPadding(index, options.rows));
-  return Bagged(Unsqueeze(rows, 0), inside, options);
+  const Expr last =
+      Cast(SearchSorted(Cast(offsets, DType::kInt64), place, true), DType::kInt32) - 1;
+  const Expr bag = Where(NotPadding(index, row_options), last, -1);  // -1: in none
+  const Expr nothing = Zeros(table.graph(), {bags, m}, rows.dtype());
+  if (options.mode == BagMode::kMax) {
+    return IndexReduce(nothing, 0, bag, rows, ReduceMode::kMax, /*include_self=*/false);
+  }
+  const Expr sum = IndexAdd(nothing, 0, bag, rows);
+  if (options.mode == BagMode::kSum) return sum;
+  const Expr one = FullLike(Cast(bag, DType::kInt32), 1);
+  const Expr count = IndexAdd(Zeros(table.graph(), {bags}, DType::kInt32), 0, bag, one);
+  return sum / Cast(Unsqueeze(Maximum(count, 1), 1), sum.dtype());
 }
 
 }  // namespace tensord

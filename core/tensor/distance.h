@@ -21,6 +21,7 @@ struct EmbeddingOptions {
   std::optional<int64_t> padding_index = std::nullopt;  // a row that gets no gradient
   std::optional<double> max_norm = std::nullopt;        // longer rows are scaled down to it
   double norm_type = 2;
+  bool scale_by_frequency = false;  // a row's gradient, by how often `index` has the row
 };
 // Rows of `table` [n, ..]; zeros for an index outside.
 Expr EmbeddingRows(const Expr& table, const Expr& index, const EmbeddingOptions& options);

@@ -76,16 +76,6 @@ Quotient Divided(const Expr& a, const Expr& b) {
   return {Where(over, whole - one, whole), Where(exact, a, Where(over, rest + one * b, rest))};
 }
 
-// A formula of a / b and two float operands of one dtype, computed in float64: there the product
-// of a quotient and b, both float32, is exact unless the quotient is huge.
-template <typename Formula>
-Expr InFloat64(std::string_view name, const Expr& a, const Expr& b, Formula formula) {
-  Expr x = a, y = b;
-  if (std::optional<Expr> error = Unify(name, {&x, &y})) return *error;
-  const DType dtype = x.dtype();
-  return Cast(formula(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), dtype);
-}
-
 bool IsFloatPair(const Expr& a, const Expr& b) {
   return a.ok() && b.ok() && IsFloat(Promote(a.dtype(), b.dtype()));
 }

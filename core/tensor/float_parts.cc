@@ -132,8 +132,10 @@ Expr NextAfter(const Expr& a, const Expr& b) {
   const Expr least =
       Bitcast(Where(SignBit(y), FullLike(bits, IntMin(bits_dtype) + 1), 1), x.dtype());
   const Expr moved = Where(Eq(x, 0), least, next);
-  return Where(LogicalOr(IsNan(x), IsNan(y)), std::numeric_limits<double>::quiet_NaN(),
-               Where(Eq(x, y), y, moved));
+  const Expr value = Where(LogicalOr(IsNan(x), IsNan(y)), std::numeric_limits<double>::quiet_NaN(),
+                           Where(Eq(x, y), y, moved));
+  // A step away from x, where there is one.
+  return WithSlope(value, x, Cast(Ne(x, y), x.dtype()));
 }
 
 }  // namespace tensord

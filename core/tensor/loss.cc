@@ -118,7 +118,8 @@ Expr SoftMarginLoss(const Expr& x, const Expr& y, Reduction reduction) {
 
 Expr HingeEmbeddingLoss(const Expr& x, const Expr& y, double margin, Reduction reduction) {
   const Expr far = Relu(margin - x);
-  return Reduced(Where(Eq(y, 1), x, 0) + Where(Eq(y, -1), far, 0), reduction);
+  // A target that is neither counts as both, as in PyTorch.
+  return Reduced(Where(Ne(y, -1), x, 0) + Where(Ne(y, 1), far, 0), reduction);
 }
 
 Expr MarginRankingLoss(const Expr& a, const Expr& b, const Expr& y, double margin,

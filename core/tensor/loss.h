@@ -99,7 +99,8 @@ struct CtcOptions {
   bool zero_infinity = false;  // what cannot be aligned costs nothing
 };
 // Connectionist temporal classification: log_probs [time, n, classes], targets [n, longest],
-// lengths [n]. The mean divides by the lengths of the targets first. Unrolled over time.
+// lengths [n]. The mean divides by the lengths of the targets first. The derivative is that by the
+// logits of which log_probs are the LogSoftmax, as in PyTorch.
 Expr CtcLoss(const Expr& log_probs, const Expr& targets, const Expr& input_lengths,
              const Expr& target_lengths, const CtcOptions& options = {},
              Reduction reduction = Reduction::kMean);

@@ -50,6 +50,9 @@ std::optional<Expr> CheckChannels(std::string_view name, const Expr& x) {
               ShapeText(x.shape()));
 }
 
+// A vector without elements has no channels either; batch norm lets it pass, as in PyTorch.
+bool IsNothing(const Expr& x) { return x.ok() && x.rank() == 1 && x.shape()[0] == 0; }
+
 // Zero mean and unit variance over `axes`, in at least float32.
 Expr Normalise(const Expr& x, const Axes& axes, double eps) {
   const Expr f = Cast(x, ComputeDType(x.dtype()));
@@ -69,6 +72,10 @@ BatchNormResult BatchNormTrain(const Expr& x, const std::optional<Expr>& weight,
                                const std::optional<Expr>& bias, double eps) {
   constexpr std::string_view kName = "batch_norm";
   const auto failed = [](const Expr& error) { return BatchNormResult{error, error, error}; };
+  if (IsNothing(x)) {
+    const Expr none = Cast(x, LeastUpperFloat(x.dtype()));
+    return {none, none, none};
+  }
   if (auto error = CheckChannels(kName, x)) return failed(*error);
   const int64_t channels = x.shape()[1];
   if (auto error = CheckParameters(kName, x, {channels}, {&weight, &bias})) return failed(*error);
@@ -95,6 +102,7 @@ BatchNormResult BatchNormTrain(const Expr& x, const std::optional<Expr>& weight,
 Expr BatchNorm(const Expr& x, const Expr& mean, const Expr& var, const std::optional<Expr>& weight,
                const std::optional<Expr>& bias, double eps) {
   constexpr std::string_view kName = "batch_norm";
+  if (IsNothing(x)) return Cast(x, LeastUpperFloat(x.dtype()));
   if (auto error = CheckChannels(kName, x)) return *error;
   const std::optional<Expr> mean_given = mean, var_given = var;
   if (auto error =

@@ -46,6 +46,12 @@ Expr PadAxis(const Expr& x, int64_t axis, PadAmount amount, PadMode mode) {
                 after, kModes[static_cast<size_t>(mode)], axis, ShapeText(x.shape()),
                 std::max<int64_t>(limit, 0));
   }
+  if (mode == PadMode::kCircular && std::min(before, after) < 0) {
+    // What is cropped does not come round again.
+    const Expr kept = PadAxis(x, axis, {std::min<int64_t>(before, 0), std::min<int64_t>(after, 0)},
+                              PadMode::kReplicate);
+    return PadAxis(kept, axis, {std::max<int64_t>(before, 0), std::max<int64_t>(after, 0)}, mode);
+  }
   std::vector<Expr> pieces;
   if (before > 0) pieces.push_back(Beyond(x, axis, mode, before, true));
   pieces.push_back(x);

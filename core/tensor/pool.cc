@@ -10,6 +10,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/index.h"
 #include "core/tensor/reduce.h"
+#include "core/tensor/scatter.h"
 #include "core/tensor/spatial.h"
 
 namespace tensord {
@@ -142,11 +143,15 @@ Expr MaxUnpool(const Expr& x, const Expr& indices, Shape size) {
   Dims flat(x.shape().begin(), x.shape().end() - axes), result = flat;
   flat.push_back(NumElements(x.shape().last(axes)));
   result.insert(result.end(), size.begin(), size.end());
-  const int64_t places = NumElements(size);
-  const Expr here = Eq(Unsqueeze(Reshape(indices, flat), -2),
-                       Unsqueeze(Arange(x.graph(), 0, places, 1, DType::kInt32), -1));
-  const Expr sum = Sum(Where(here, Unsqueeze(Reshape(x, flat), -2), 0), -1);
-  return Cast(Reshape(sum, result), x.dtype());
+  const Expr source = Reshape(x, flat), place = Reshape(indices, flat);
+  flat.back() = NumElements(size);
+  const Expr nothing = Zeros(x.graph(), flat, x.dtype());
+  const Expr set = ScatterAlong(nothing, -1, place, source, ScatterKind::kSet);
+  // Each element takes the derivative of its place, those overwritten too, as in PyTorch: that of
+  // the sum.
+  const Expr sum = ScatterAlong(nothing, -1, place, source, ScatterKind::kAdd);
+  const Expr y = IsFloat(x.dtype()) ? WithSlope(set, sum, FullLike(sum, 1)) : set;
+  return Reshape(y, result);
 }
 
 Expr LpPool(const Expr& x, double p, const PoolOptions& options) {

@@ -93,12 +93,14 @@ Expr LinearAxisFixed(const Expr& x, const Resized& r) {
   return Cast(Clamp(ShiftRight(sum, bits), 0, 255), DType::kUint8);
 }
 
-// Keys' cubic kernel at the distances 1 + t, t, 1 - t and 2 - t.
+// Keys' cubic kernel at distances up to 1, and from 1 to 2.
+constexpr double kKeys = -0.75;
+Expr CubicNear(const Expr& d) { return ((d * (kKeys + 2) - (kKeys + 3)) * d) * d + 1; }
+Expr CubicFar(const Expr& d) { return ((d * kKeys - 5 * kKeys) * d + 8 * kKeys) * d - 4 * kKeys; }
+
+// At the distances 1 + t, t, 1 - t and 2 - t.
 std::vector<Expr> CubicWeights(const Expr& t) {
-  constexpr double kA = -0.75;
-  const auto inner = [](const Expr& d) { return ((d * (kA + 2) - (kA + 3)) * d) * d + 1; };
-  const auto outer = [](const Expr& d) { return ((d * kA - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
-  return {outer(t + 1), inner(t), inner(1 - t), outer(2 - t)};
+  return {CubicFar(t + 1), CubicNear(t), CubicNear(1 - t), CubicFar(2 - t)};
 }
 
 Expr CubicAxis(const Expr& x, const Resized& r) {
@@ -228,8 +230,8 @@ Expr GridSample(const Expr& x, const Expr& grid, const GridSampleOptions& option
                 ShapeText(x.shape()), Name(grid.dtype()), ShapeText(grid.shape()));
   }
   const bool cubic = options.mode == kCubic;
-  if (options.mode == kArea || options.mode == kNearestExact || (cubic && axes != 2)) {
-    return Fail(x, "grid_sample: modes are linear, nearest, and for two axes cubic");
+  if (options.mode == kArea || options.mode == kNearestExact) {
+    return Fail(x, "grid_sample: modes are linear, nearest and cubic");
   }
   const DType dtype = LeastUpperFloat(x.dtype());
   const DType compute = Promote(ComputeDType(dtype), ComputeDType(grid.dtype()));
@@ -241,56 +243,49 @@ Expr GridSample(const Expr& x, const Expr& grid, const GridSampleOptions& option
   const Expr flat = Reshape(Cast(x, compute), {batch, channels, elements});
   const Expr points = Reshape(Cast(grid, compute), {batch, places, axes});
 
-  // Along each axis of x: weights and indices of some taps, [batch, places].
-  struct Tap {
-    Expr index, weight;
-  };
-  std::vector<std::vector<Tap>> taps(axes);
+  // Along each axis of x some taps, whose places, weights and presence multiply to those of all.
+  const int64_t count = cubic ? 4 : options.mode == kNearest ? 1 : 2;
+  const Expr number = Arange(x.graph(), cubic ? -1 : 0, cubic ? 3 : count, 1, DType::kInt32);
+  const Expr k = Cast(number, compute);
+  Expr index = Zeros(x.graph(), {batch, places, 1}, DType::kInt32);
+  Expr weight = Ones(x.graph(), {batch, places, 1}, compute);
+  Expr inside = Ones(x.graph(), {batch, places, 1}, DType::kBool);
+  int64_t taps = 1;
   for (int64_t i = 0; i < axes; ++i) {
     const int64_t size = x.shape()[2 + i];
     const double n = static_cast<double>(size);
     const Expr g = Select(points, -1, axes - 1 - i);
     Expr place = options.align_corners ? (g + 1) * ((n - 1) / 2) : ((g + 1) * n - 1) * 0.5;
     if (!cubic) place = Inside(place, size, options);
-    if (options.mode == kNearest) {
-      taps[i].push_back({Round(place), FullLike(place, 1)});
-      continue;
-    }
-    const Expr low = Floor(place), t = place - low;
-    if (!cubic) {
-      taps[i] = {{low, 1 - t}, {low + 1, t}};
-      continue;
-    }
-    const std::vector<Expr> weights = CubicWeights(t);
-    for (int64_t tap = 0; tap < 4; ++tap) {
-      taps[i].push_back({Inside(low + (tap - 1), size, options), weights[tap]});
-    }
+    const Expr low = Unsqueeze(count == 1 ? Round(place) : Floor(place), -1);
+    const Expr t = Unsqueeze(place, -1) - low;
+    const Expr distance = Where(Gt(number, 0), k - t, t - k);
+    const Expr at = cubic ? Inside(low + k, size, options) : low + k;  // [batch, places, count]
+    const Expr share = count == 1 ? FullLike(at, 1)
+                       : cubic ? Where(LogicalOr(Eq(number, 0), Eq(number, 1)), CubicNear(distance),
+                                       CubicFar(distance))
+                               : 1 - distance;
+    const auto beside = [&](const Expr& each) {
+      return Reshape(BroadcastTo(Unsqueeze(each, -1), Dims{batch, places, taps, count}),
+                     {batch, places, taps * count});
+    };
+    const auto beside_taps = [&](const Expr& each) {
+      return Reshape(BroadcastTo(Unsqueeze(each, 2), Dims{batch, places, taps, count}),
+                     {batch, places, taps * count});
+    };
+    const Expr here = LogicalAnd(Ge(at, 0), Le(at, size - 1));
+    inside = LogicalAnd(beside(inside), beside_taps(here));
+    index = beside(index) * size + beside_taps(Cast(at, DType::kInt32));
+    weight = beside(weight) * beside_taps(share);
+    taps *= count;
   }
-  std::optional<Expr> sum;
-  std::vector<size_t> chosen(axes, 0);
-  while (true) {
-    Expr index = Zeros(x.graph(), {batch, places}, DType::kInt32);
-    Expr weight = Ones(x.graph(), {batch, places}, compute);
-    Expr inside = Ones(x.graph(), {batch, places}, DType::kBool);
-    for (int64_t i = 0; i < axes; ++i) {
-      const int64_t size = x.shape()[2 + i];
-      const Tap& tap = taps[i][chosen[i]];
-      inside = LogicalAnd(inside, LogicalAnd(Ge(tap.index, 0), Le(tap.index, size - 1)));
-      index = index * size + Cast(tap.index, DType::kInt32);
-      weight = weight * tap.weight;
-    }
-    // What is outside reads as zero.
-    const Expr from = Unsqueeze(Where(inside, index, -1), 1);
-    const Expr values = GatherAlong(flat, 2, BroadcastTo(from, {batch, channels, places}));
-    const Expr term = values * Unsqueeze(weight, 1);
-    sum = sum ? *sum + term : term;
-    int64_t i = 0;
-    while (i < axes && ++chosen[i] == taps[i].size()) chosen[i++] = 0;
-    if (i == axes) break;
-  }
+  // What is outside reads as zero.
+  const Expr from = Reshape(Where(inside, index, -1), {batch, 1, places * taps});
+  const Expr values = GatherAlong(flat, 2, BroadcastTo(from, {batch, channels, places * taps}));
+  const Expr sum = Sum(Reshape(values, {batch, channels, places, taps}) * Unsqueeze(weight, 1), -1);
   Dims result = {batch, channels};
   result.insert(result.end(), out.begin(), out.end());
-  return Cast(Reshape(*sum, result), dtype);
+  return Cast(Reshape(sum, result), dtype);
 }
 
 Expr AffineGrid(const Expr& theta, absl::Span<const int64_t> size, bool align_corners) {

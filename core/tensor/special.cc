@@ -17,20 +17,6 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 
-// A formula in float64; the result has the float dtype of x.
-template <typename Formula>
-Expr InFloat64(const Expr& x, Formula formula) {
-  if (!x.ok()) return x;
-  return Cast(formula(Cast(x, DType::kFloat64)), LeastUpperFloat(x.dtype()));
-}
-template <typename Formula>
-Expr InFloat64(std::string_view name, const Expr& a, const Expr& b, Formula formula) {
-  Expr x = a, y = b;
-  if (std::optional<Expr> error = Unify(name, {&x, &y})) return *error;
-  const DType dtype = LeastUpperFloat(x.dtype());
-  return Cast(formula(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), dtype);
-}
-
 // sin(pi x) and cos(pi x), of what is left of x beyond the nearest whole number.
 Expr SinPi(const Expr& x) {
   const Expr whole = Round(x);
@@ -42,34 +28,6 @@ Expr SinPi(const Expr& x) {
 Expr PiCot(const Expr& x) {
   const Expr rest = (x - Round(x)) * kPi;
   return Cos(rest) * kPi / Sin(rest);
-}
-
-// ---- erfinv
-
-Expr ErfinvValue(const Expr& y) {
-  // A first guess, right to 1e-5, in the logarithm of 1 - y^2; then one step of Halley's.
-  static constexpr std::array kMiddle = {1.501409360450329,      0.6166006976365915,
-                                         -0.02610870547001968,   -0.019573849871456703,
-                                         0.008529272899990876,   -0.00048558786029831555,
-                                         -0.0008456995282308036, 0.00028572469974080887,
-                                         3.560786010087296e-05,  -3.407259357545556e-05};
-  static constexpr std::array kTail = {
-      4.059939468927195,     2.0016499464046587,     0.0030184266772452463, -0.005017273332687204,
-      0.003641501824487606,  -0.0016261343013011453, 0.0004582777097907499, -0.002368002286964702,
-      0.0037581052264062907, -0.0016400845427979567};
-  constexpr double kFrom = 2.23606797749979, kTo = 6.2;  // of the root of the logarithm, in kTail
-  const Expr size = Abs(y);
-  const Expr w = -(Log1p(-size) + Log1p(size));
-  const Expr middle = Lt(w, 5);
-  const Expr near = (Where(middle, w, 2.5) - 2.5) * (1 / 2.5);
-  const Expr far = (Clamp(Sqrt(w), kFrom, kTo) - (kFrom + kTo) / 2) * (2 / (kTo - kFrom));
-  const Expr guess = size * Where(middle, Polynomial(near, kMiddle), Polynomial(far, kTail));
-  // 1 - erf is exact to the last digits where erf is close to 1.
-  const Expr miss = Where(Lt(size, 0.5), Erf(guess) - size, (1 - size) - Erfc(guess));
-  const Expr step = miss / (Exp(-(guess * guess)) * (2 * std::numbers::inv_sqrtpi));
-  const Expr better = guess - step / (guess * step + 1);
-  const Expr value = Where(Lt(size, 1), better, Where(Eq(size, 1), kInf, FullLike(y, kNan)));
-  return NegateWhere(Lt(y, 0), value);
 }
 
 // ---- gamma
@@ -206,72 +164,9 @@ Expr PolygammaValue(int64_t n, const Expr& x) {
   // psi_n(x) = (-1)^n psi_n(1 - x) - d^n/dx^n pi cot(pi x)
   const Expr mirrored = (n % 2 == 0 ? positive : -positive) -
                         CotDerivative(n, Where(LogicalAnd(reflected, LogicalNot(whole)), x, 0.5));
-  const Expr pole = FullLike(x, n % 2 == 0 ? kNan : kInf);
+  const Expr pole = FullLike(x, n % 2 == 0 ? -kInf : kInf);
   const Expr value = Where(whole, pole, Where(reflected, mirrored, positive));
   return Where(Eq(x, kInf), 0, value);
-}
-
-// ---- Bessel functions
-
-// The sum of (x^2 / 4)^k / (k! (k + order)!) for x <= 8.
-Expr BesselSeries(const Expr& x, int order) {
-  std::array<double, 27> c;
-  double term = 1;
-  for (size_t k = 0; k < c.size(); ++k) {
-    if (k > 0) term /= static_cast<double>(k) * static_cast<double>(k + static_cast<size_t>(order));
-    c[k] = term;
-  }
-  return Polynomial(x * x * 0.25, c);
-}
-
-// I(x) exp(-x) for x >= 0.
-Expr ScaledBessel(const Expr& x, int order) {
-  // Times the root of x, in 16 / x - 1.
-  static constexpr std::array kTail0 = {
-      0.4021765094450081,      0.003360551983667854,   0.00013621607439232746,
-      1.1143033791556743e-05,  1.4838475473607391e-06, 2.973598432479169e-07,
-      8.87225351128584e-08,    3.932602459703109e-08,  2.1545177650836005e-08,
-      7.553516470355896e-09,   -6.729724111923548e-09, -1.3404241991980871e-08,
-      -5.4685974495866e-09,    7.540601378890834e-09,  7.58022133915272e-09,
-      -3.4857887470034955e-09, -6.188265090497361e-09, 1.497880830187091e-09,
-      3.881151253996067e-09,   -5.562201990080394e-10, -1.7789375042917173e-09,
-      1.4672236659214398e-10,  5.181936971288284e-10,  -1.9216763724933513e-11,
-      -7.06893851181878e-11};
-  static constexpr std::array kTail1 = {
-      0.38939845902587233,     -0.009749577193235728,   -0.00021923576383430274,
-      -1.5038547201176271e-05, -1.8349101134666435e-06, -3.483855609009937e-07,
-      -1.0001323461066435e-07, -4.312935369971356e-08,  -2.337059627111857e-08,
-      -8.426622829598154e-09,  6.715795128085017e-09,   1.4029693589852716e-08,
-      6.040877342160988e-09,   -7.630751970065577e-09,  -8.044231276166508e-09,
-      3.406636130196794e-09,   6.4870195719816896e-09,  -1.4171698018664596e-09,
-      -4.047785403711858e-09,  5.146498826087142e-10,   1.8513716745511988e-09,
-      -1.342266320082222e-10,  -5.388285995923524e-10,  1.7502497778701306e-11,
-      7.347992441734663e-11};
-  const Expr near = Le(x, 8);
-  const Expr small = Where(near, x, 1), large = Where(near, 8, x);
-  const Expr series = BesselSeries(small, order) * Exp(-small);
-  const Expr tail =
-      Polynomial(16 / large - 1, order == 0 ? std::span<const double>(kTail0) : kTail1) /
-      Sqrt(large);
-  return Where(near, order == 0 ? series : series * small * 0.5, tail);
-}
-
-Expr BesselValue(const Expr& x, int order, bool scaled) {
-  const Expr size = Abs(x);
-  const Expr e = ScaledBessel(size, order);
-  Expr value = e;
-  if (!scaled) {
-    // In two factors, so that the product does not overflow before its value does.
-    const Expr half = Exp(size * 0.5);
-    value = Where(Eq(size, kInf), kInf, e * half * half);
-  }
-  return order == 1 ? NegateWhere(Lt(x, 0), value) : value;
-}
-
-// 1 / x times f, and its limit at 0.
-Expr OverOr(const Expr& f, const Expr& x, double limit) {
-  const Expr zero = Eq(x, 0);
-  return Where(zero, limit, f / Where(zero, 1, x));
 }
 
 // ---- incomplete gamma functions, for a > 0 and x > 0
@@ -355,38 +250,6 @@ GammaParts IncompleteGamma(const Expr& a, const Expr& x) {
 
 }  // namespace
 
-Expr Erfinv(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) {
-    const Expr value = ErfinvValue(f);
-    // The slope e^(y^2) sqrt(pi) / 2, once more with one of its own: y is f's.
-    const Expr slope = Exp(value * value) * (0.5 / std::numbers::inv_sqrtpi);
-    const Expr inner = WithSlope(value, f, slope);
-    return WithSlope(value, f, Exp(inner * inner) * (0.5 / std::numbers::inv_sqrtpi));
-  });
-}
-
-Expr Ndtr(const Expr& x) { return Erfc(x * -(std::numbers::sqrt2 / 2)) * 0.5; }
-
-Expr Ndtri(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) { return Erfinv(f * 2 - 1) * std::numbers::sqrt2; });
-}
-
-Expr LogNdtr(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) {
-    // Far below, by the asymptotic series of erfc.
-    const Expr far = Lt(f, -20);
-    const Expr low = Where(far, f, -20);
-    const Expr inverse = 1 / (low * low);
-    static constexpr std::array kSeries = {1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0};
-    const Expr tail =
-        low * low * -0.5 - Log(-low) - 0.9189385332046728 + Log(Polynomial(inverse, kSeries));
-    const Expr usual = Where(far, 0, f);
-    const Expr above = Log1p(Erfc(usual * (std::numbers::sqrt2 / 2)) * -0.5);
-    const Expr below = Log(Erfc(usual * -(std::numbers::sqrt2 / 2)) * 0.5);
-    return Where(far, tail, Where(Gt(usual, 0), above, below));
-  });
-}
-
 Expr Lgamma(const Expr& x) {
   return InFloat64(x, [](const Expr& f) { return WithSlope(LgammaValue(f), f, Digamma(f)); });
 }
@@ -415,30 +278,6 @@ Expr MvLgamma(const Expr& x, int64_t p) {
   });
 }
 
-Expr I0(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) { return WithSlope(BesselValue(f, 0, false), f, I1(f)); });
-}
-
-Expr I0e(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) {
-    return WithSlope(BesselValue(f, 0, true), f, I1e(f) - Sign(f) * BesselValue(f, 0, true));
-  });
-}
-
-Expr I1(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) {
-    const Expr value = BesselValue(f, 1, false);
-    return WithSlope(value, f, BesselValue(f, 0, false) - OverOr(value, f, 0.5));
-  });
-}
-
-Expr I1e(const Expr& x) {
-  return InFloat64(x, [](const Expr& f) {
-    const Expr value = BesselValue(f, 1, true);
-    return WithSlope(value, f, BesselValue(f, 0, true) - OverOr(value, f, 0.5) - Sign(f) * value);
-  });
-}
-
 Expr Sinc(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
     const Expr zero = Eq(f, 0);
@@ -455,14 +294,18 @@ Expr Entr(const Expr& x) {
   return InFloat32(x, [](const Expr& f) {
     const Expr positive = Gt(f, 0);
     const Expr value = -f * Log(Where(positive, f, 1));
-    return Where(Lt(f, 0), -kInf, Where(Eq(f, 0), f * 0, value));
+    return WithSlope(Where(Lt(f, 0), -kInf, Where(Eq(f, 0), f * 0, value)), f, -1 - Log(f));
   });
 }
 
 Expr Logit(const Expr& x, std::optional<double> eps) {
   return InFloat32(x, [&](const Expr& f) {
-    const Expr p = eps ? Clamp(f, *eps, 1 - *eps) : f;
-    return WithSlope(Log(p / (1 - p)), p, 1 / (p * (1 - p)));
+    if (!eps) return WithSlope(Log(f / (1 - f)), f, 1 / (f * (1 - f)));
+    // Bounds that cross are no error: the lower one counts first.
+    const Expr low = Lt(f, *eps), high = Gt(f, 1 - *eps);
+    const Expr p = Where(low, *eps, Where(high, 1 - *eps, f));
+    const Expr slope = Where(LogicalOr(low, high), 0, 1 / (p * (1 - p)));
+    return WithSlope(Log(p / (1 - p)), f, slope);
   });
 }
 

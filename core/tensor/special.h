@@ -15,6 +15,7 @@ Expr Erfinv(const Expr& x);
 Expr Ndtr(const Expr& x);     // the normal distribution's share below x
 Expr Ndtri(const Expr& x);    // its inverse
 Expr LogNdtr(const Expr& x);  // log(ndtr(x)), without underflow
+Expr Erfcx(const Expr& x);    // exp(x^2) erfc(x), without underflow
 
 Expr Lgamma(const Expr& x);
 Expr Digamma(const Expr& x);
@@ -26,6 +27,20 @@ Expr I0(const Expr& x);
 Expr I0e(const Expr& x);
 Expr I1(const Expr& x);
 Expr I1e(const Expr& x);
+// Of the second kind, for x > 0; e: times exp(x).
+Expr K0(const Expr& x);
+Expr K0e(const Expr& x);
+Expr K1(const Expr& x);
+Expr K1e(const Expr& x);
+
+// Bessel functions of the first kind, of the second (for x > 0), and sin(x) / x.
+Expr BesselJ0(const Expr& x);
+Expr BesselJ1(const Expr& x);
+Expr BesselY0(const Expr& x);
+Expr BesselY1(const Expr& x);
+Expr SphericalBesselJ0(const Expr& x);
+
+Expr AiryAi(const Expr& x);  // the solution of y'' = x y that vanishes at infinity
 
 Expr Sinc(const Expr& x);  // sin(pi x) / (pi x)
 Expr Entr(const Expr& x);  // -x log x

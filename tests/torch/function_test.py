@@ -23,6 +23,20 @@ EVERYWHERE = (
 )
 POSITIVE = ("sqrt", "rsqrt", "log", "log2", "log10", "reciprocal")  # and their neighbours
 WITHIN_ONE = ("asin", "acos", "atanh")
+# In torch.special, and where.
+NAMED = {
+    **{name: (-20, 20) for name in ("bessel_j0", "bessel_j1", "spherical_bessel_j0", "airy_ai", "log_ndtr")},
+    **{name: (0.1, 20) for name in ("bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1")},
+    **{name: (0.1, 20) for name in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "entr")},
+    **{name: (-5, 5) for name in ("modified_bessel_i0", "modified_bessel_i1", "erfcx")},
+}
+POLYNOMIALS = [
+    *(f"{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+]
 SPECIAL = {
     "erfc": (-2, 2),
     "erfinv": (-0.9, 0.9),
@@ -155,6 +169,37 @@ ROWS = [
     *(
         row(name, lambda x, n=name: getattr(x, n)(), (4, 5), low=low, high=high)
         for name, (low, high) in SPECIAL.items()
+    ),
+    *(
+        row(name, lambda x, n=name: getattr(lib(x).special, n)(x), (4, 5), low=low, high=high, forward=(1e-4, 1e-5))
+        for name, (low, high) in NAMED.items()
+    ),
+    *(
+        row(
+            name,
+            lambda x, n, f=name: getattr(lib(x).special, f)(x, n),
+            (6, 1),
+            Data([-1, 0, 1, 2, 5, 6], "float32"),
+            low=-1,
+            high=1,
+            gradient=False,
+        )
+        for name in POLYNOMIALS
+    ),
+    *(
+        row(f"polygamma {n} at poles", lambda x, n=n: lib(x).special.polygamma(n, x), Data([0.0, -1.0, -2.0]), gradient=False)
+        for n in (2, 3, 4)
+    ),
+    *(row(f"logit by {eps}", lambda x, e=eps: x.logit(e), (5,), low=0.0, high=1.0) for eps in (0.2, 0.6)),
+    row("entr below 0", lambda x: lib(x).special.entr(x), Data([-1.0, 0.0, 0.5])),
+    row("hypot at 0", lambda x, y: lib(x).hypot(x, y), Data([0.0, 3.0]), Data([0.0, 4.0])),
+    row(
+        "nextafter",
+        lambda x, y: lib(x).nextafter(x, y),
+        Data([0.0, 3.0, 1.0]),
+        Data([1.0, 2.0, 1.0]),
+        gradient=(0,),
+        forward=(0, 0),
     ),
     row("polygamma 1", lambda x: lib(x).polygamma(1, x), (5,), low=0.5, high=4, gradient=False),
     row("igamma", lambda x, y: lib(x).igamma(x, y), (5,), (5,), low=0.5, high=3, gradient=False),

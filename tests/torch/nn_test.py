@@ -633,6 +633,17 @@ ROWS = [
         )
     ),
     row(
+        "hinge_embedding_loss, targets that are neither",
+        lambda x, y: functional(x).hinge_embedding_loss(x, y, reduction="none"),
+        (4,),
+        Data([0.0, -1.0, 0.5, 1.0]),
+        gradient=(0,),
+    ),
+    *(
+        row(f"{name} of 0-d", lambda x, y, n=name: getattr(functional(x), n)(x, y.long() if lib(x) is torch else y), (), Data(0))
+        for name in ("multi_margin_loss", "multilabel_margin_loss")
+    ),
+    row(
         "multi_margin_loss",
         lambda x, y: functional(x).multi_margin_loss(x, y.long() if lib(x) is torch else y),
         (3, 4),
@@ -644,6 +655,64 @@ ROWS = [
         (6, 2, 4),
         Ints(1, 4, 2, 2),
     ),
+    *(
+        row(
+            f"ctc_loss of log_probs, {reduction}, zero_infinity {zero}",
+            lambda x, y, r=reduction, z=zero: functional(x).ctc_loss(
+                x, y.long() if lib(x) is torch else y, (7, 2, 5), (2, 2, 3), reduction=r, zero_infinity=z
+            ),
+            (7, 3, 4),
+            Ints(1, 4, 3, 3),
+            high=0,
+        )
+        for reduction in ("none", "mean", "sum")
+        for zero in (True, False)
+    ),
+    *(
+        row(
+            f"embedding, {options}",
+            lambda w, i, o=options: functional(w).embedding(i.long() if lib(w) is torch else i, w, **o),
+            (5, 3),
+            Ints(0, 5, 4, 3),
+        )
+        for options in ({"padding_idx": -2}, {"scale_grad_by_freq": True}, {"scale_grad_by_freq": True, "padding_idx": 1})
+    ),
+    *(
+        row(
+            f"embedding_bag, {options}",
+            lambda w, i, at, o=options: functional(w).embedding_bag(
+                *((i.long(), w, at.long()) if lib(w) is torch else (i, w, at)), **o
+            ),
+            (5, 3),
+            Ints(0, 5, 9),
+            Data([0, 2, 2, 6]),
+        )
+        for options in (
+            {"mode": "sum", "padding_idx": -1},
+            {"mode": "mean", "padding_idx": 2},
+            {"mode": "max", "padding_idx": -3},
+            {"mode": "sum", "scale_grad_by_freq": True},
+            {"mode": "mean", "scale_grad_by_freq": True},
+        )
+    ),
+    *(
+        row(f"pad circular by {amounts}", lambda x, a=amounts: functional(x).pad(x, a, "circular"), (1, 2, 4, 5))
+        for amounts in ((-1, 2, 0, 1), (3, -2, -2, 1), (-1, 1, -2, 1))
+    ),
+    *(
+        row(
+            f"grid_sample of three axes, bicubic, {padding}",
+            lambda x, g, p=padding: functional(x).grid_sample(x, g, "bicubic", p, align_corners=True),
+            (1, 2, 4, 3, 5),
+            (1, 2, 2, 2, 3),
+            low=-1.2,
+            high=1.2,
+        )
+        for padding in ("zeros", "border", "reflection")
+    ),
+    row("upsample_nearest", lambda x: functional(x).upsample_nearest(x, scale_factor=2), (1, 2, 3, 4)),
+    row("upsample_bilinear", lambda x: functional(x).upsample_bilinear(x, (5, 7)), (1, 2, 3, 4)),
+    row("batch_norm of nothing", lambda x, m: functional(x).batch_norm(x, m, m, training=True), (0,), (0,), gradient=False),
     error(
         "cross_entropy: unknown reduction",
         ValueError,

@@ -46,7 +46,6 @@ FIRST_ONLY = {"max.reduction_with_dim": 1, "min.reduction_with_dim": 1}
 ON_PURPOSE = {
     ("prod", "bool"): "prod keeps the dtype",
     **{(f"nn.functional.avg_pool{n}d", "int32"): "averages of integers are float32" for n in (1, 2, 3)},
-    **{(f"nn.functional.max_unpool{n}d", "float32"): "what falls on one place adds up" for n in (1, 2, 3)},
     **{
         (name, "float32"): "what is beside the triangle is not read and has no derivative"
         for name in ("cholesky_solve", "cholesky_inverse")
@@ -57,7 +56,6 @@ ON_PURPOSE = {
     ("linalg.pinv.hermitian", "float32"): "the derivative of matrices that are not symmetric, of which one half is read",
     ("addr", "bool"): "an integer factor makes bool int32",
     ("bincount", "int32"): "sums of integer weights are integers",
-    ("clone", "float32"): "a copy has a history only where a derivative was asked for",
     **{("gradient", dtype): "gradient is that of autograd" for dtype in ("float32", "int32")},
     **{("randint", dtype): "integers have an integer dtype" for dtype in DTYPES},
     **{("scatter", dtype): "scatter reduces by numbers, scatter_reduce by tensors" for dtype in DTYPES},
@@ -97,6 +95,8 @@ TOLERANCES = {
         (1e-3, 1e-3),
         (1e-2, 1e-2),
     ),  # as well as the matrix is conditioned
+    # Saturated weights, of whose gradient float32 leaves two digits: PyTorch's own is off by 2e-3 from its float64.
+    r"nn\.functional\.multi_head_attention_forward": ((1e-4, 1e-5), (1e-2, 1e-2)),
     r"cumprod|prod|nn\.functional\.bilinear": ((1e-3, 1e-4), (1e-2, 1e-3)),  # products of many, in another order
 }
 

@@ -109,7 +109,7 @@ def gradients(op, function, sample):
         if grad is not None
     ]
     got = iter(loss.gradient(*(ours for _, several in wanted for ours in several)))
-    return [grad for grad, _ in wanted], [
+    return [grad.to_dense() for grad, _ in wanted], [
         functools.reduce(operator.add, [next(got) for _ in several]) for _, several in wanted
     ]
 

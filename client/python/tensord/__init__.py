@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from _tensord import Client, SymInt, Tensor, is_capturing, realize
 
-from tensord import autograd, dtypes, errors, fft, linalg, nn, random
+from tensord import autograd, dtypes, errors, fft, linalg, nn, random, signal, special
 from tensord.autograd import (
     checkpoint,
     custom_gradient,

@@ -202,31 +202,35 @@ def vander(x: Tensor, n: Optional[int] = None, increasing: bool = False, *, N: O
     return _tensord._vander(x, x.shape[0] if columns is None else columns, increasing)
 
 
+def _window(name: str, n: int, periodic: bool, parameters: Sequence[float], dtype: Optional[DTypeLike]) -> Tensor:
+    return _tensord._window(name, n, periodic, parameters, None, dtype)
+
+
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
     """0.5 - 0.5 cos(2 pi i / n), as [window_length]; n is one less if not periodic, so that both ends are alike."""
-    return _tensord._window("hann", window_length, periodic, 0.0, 0.0, dtype)
+    return _window("general_cosine", window_length, periodic, (0.5, 0.5), dtype)
 
 
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
                    dtype: Optional[DTypeLike] = None) -> Tensor:
     """alpha - beta cos(2 pi i / n), as [window_length]."""
-    return _tensord._window("hamming", window_length, periodic, alpha, beta, dtype)
+    return _window("general_cosine", window_length, periodic, (alpha, beta), dtype)
 
 
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
     """0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n), as [window_length]."""
-    return _tensord._window("blackman", window_length, periodic, 0.0, 0.0, dtype)
+    return _window("general_cosine", window_length, periodic, (0.42, 0.5, 0.08), dtype)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
     """A triangle from 0 over 1 to 0, as [window_length]."""
-    return _tensord._window("bartlett", window_length, periodic, 0.0, 0.0, dtype)
+    return _window("bartlett", window_length, periodic, (), dtype)
 
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
                   dtype: Optional[DTypeLike] = None) -> Tensor:
     """I0(beta sqrt(1 - (2 i / n - 1)^2)) / I0(beta), as [window_length]."""
-    return _tensord._window("kaiser", window_length, periodic, 0.0, beta, dtype)
+    return _window("kaiser", window_length, periodic, (beta,), dtype)
 
 
 def manual_seed(seed: int = 0) -> None:

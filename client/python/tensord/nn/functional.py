@@ -326,6 +326,16 @@ def upsample(input: Tensor, size: Optional[Size] = None, scale_factor: Any = Non
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def upsample_nearest(input: Tensor, size: Optional[Size] = None, scale_factor: Any = None) -> Tensor:
+    """interpolate with mode "nearest"."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Optional[Size] = None, scale_factor: Any = None) -> Tensor:
+    """interpolate with mode "bilinear" and align_corners=True."""
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: Optional[bool] = None) -> Tensor:
     """input [batch, channels, spatial..] at the places grid [batch, out.., axes] in [-1, 1], the last axis first."""
@@ -505,12 +515,12 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Optional[Tensor] = Non
                   norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                   per_sample_weights: Optional[Tensor] = None, include_last_offset: bool = False,
                   padding_idx: Optional[int] = None) -> Tensor:
-    """Rows of `weight` reduced over bags of indices. Gradients are dense and not scaled, whatever is asked."""
-    if scale_grad_by_freq:
-        raise InvalidArgumentError("embedding_bag: scale_grad_by_freq is not supported")
+    """Rows of `weight` reduced over bags of indices. With scale_grad_by_freq the gradient of a row is divided by how
+    often it is read. Gradients are dense, whatever `sparse` says, and max_norm leaves the table as it is."""
     if offsets is not None and include_last_offset:
         offsets = offsets[:-1]
-    return input.embedding_bag(weight, offsets, mode, per_sample_weights, padding_idx, max_norm, norm_type)
+    return input.embedding_bag(weight, offsets, mode, per_sample_weights, padding_idx, max_norm, norm_type,
+                               scale_grad_by_freq)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
