@@ -8,9 +8,9 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
-#include "core/tensor/custom_gradient.h"
 #include "core/wire/program.h"
 
 namespace tensord::client {
@@ -42,6 +42,14 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
 
 // The roots, and with them whatever was assigned.
 absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
+  // Others may assign while files are sent.
+  for (bool again = true; again;) {
+    std::vector<ValueRef> needed = roots;
+    for (const auto& weak : assigned_) {
+      if (StateRef state = weak.lock()) needed.push_back(state->value);
+    }
+    TD_ASSIGN_OR_RETURN(again, SendFiles(needed));
+  }
   AdvanceRandom();
   std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
   for (const auto& weak : assigned) {
@@ -50,6 +58,43 @@ absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
   absl::Status status = RealizeLocked(std::move(roots));
   if (!status.ok()) assigned_.insert(assigned_.end(), assigned.begin(), assigned.end());
   return status;
+}
+
+absl::StatusOr<bool> Session::SendFiles(absl::Span<const ValueRef> roots) {
+  if (live_->in_files.load(std::memory_order_relaxed) == 0) return false;
+  std::vector<ValueRef> found;
+  absl::flat_hash_set<const Value*> seen;
+  std::vector<ValueRef> stack(roots.begin(), roots.end());
+  while (!stack.empty()) {
+    const ValueRef value = std::move(stack.back());
+    stack.pop_back();
+    if (!value || value->buffer || !seen.insert(value.get()).second) continue;
+    if (value->file) found.push_back(value);
+    stack.insert(stack.end(), value->parents.begin(), value->parents.end());
+  }
+  for (const ValueRef& value : found) TD_RETURN_IF_ERROR(SendFile(*value));
+  return !found.empty();
+}
+
+absl::Status Session::SendFile(Value& value) {
+  auto free = [&value] { return !value.sending; };
+  mu_.Await(absl::Condition(&free));
+  if (value.buffer) return absl::OkStatus();
+  value.sending = true;
+  const std::shared_ptr<Buffer> buffer = NewBuffer(value);
+  mu_.Unlock();
+  const absl::Status status = connection_->Upload(
+      buffer->handle, value.dtype, value.shape, options_.device, value.bytes(),
+      [&value](uint64_t offset, absl::Span<char> out) {
+        return value.file->Read(value.file_offset + offset, out);
+      },
+      Deadline());
+  mu_.Lock();
+  value.sending = false;
+  TD_RETURN_IF_ERROR(status);
+  value.buffer = buffer;
+  value.SetFile(nullptr);
+  return absl::OkStatus();
 }
 
 absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
@@ -186,7 +231,8 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (node->op == Op::kCarry && node->ints[0] < 0) {
       return FailedPrecondition(
-          "this tensor was made in the body of a loop and has no data outside of it; return it from "
+          "this tensor was made in the body of a loop and has no data outside of it; return it "
+          "from "
           "the body as a state or as an output");
     }
     if (node->op == Op::kWithSlope) {

@@ -1,5 +1,6 @@
 #include "client/cc/session.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
@@ -420,6 +421,26 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   return NewState(std::move(value));
 }
 
+absl::StatusOr<StateRef> Session::FromFile(std::shared_ptr<const File> file, uint64_t offset,
+                                           DType dtype, absl::Span<const int64_t> shape) {
+  const absl::StatusOr<int64_t> elements = SizeProduct(shape);
+  if (AnyVaries(shape) || !elements.ok() ||
+      absl::c_any_of(shape, [](int64_t n) { return n < 0; })) {
+    return InvalidArgument("'{}': {} is no shape of data in a file", file->path(), TextOf(shape));
+  }
+  const auto item = static_cast<uint64_t>(ItemSize(dtype));
+  const uint64_t room = offset <= file->size() ? file->size() - offset : 0;
+  if (offset > file->size() || item == 0 || static_cast<uint64_t>(*elements) > room / item) {
+    return InvalidArgument("'{}': {}{} at byte {} does not fit in the file's {} bytes",
+                           file->path(), Name(dtype), TextOf(shape), offset, file->size());
+  }
+  absl::MutexLock lock(&mu_);
+  ValueRef value = NewLeaf(dtype, {shape.begin(), shape.end()});
+  value->SetFile(std::move(file));
+  value->file_offset = offset;
+  return NewState(std::move(value));
+}
+
 absl::StatusOr<std::vector<int64_t>> Session::ActualShape(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
@@ -451,7 +472,10 @@ absl::Status Session::DownloadVarying(const StateRef& state, absl::Span<char> ou
                            elements * item, out.size());
   }
   std::vector<char> whole(state->value->bytes());
-  TD_RETURN_IF_ERROR(DownloadWhole(state, absl::MakeSpan(whole)));
+  TD_RETURN_IF_ERROR(Download(state, [&whole](uint64_t offset, absl::Span<const char> data) {
+    std::copy(data.begin(), data.end(), whole.begin() + static_cast<int64_t>(offset));
+    return absl::OkStatus();
+  }));
   std::vector<int64_t> index(shape.size());
   const size_t row = static_cast<size_t>(shape.back()) * item;
   for (size_t to = 0; to < out.size(); to += row) {
@@ -469,10 +493,20 @@ absl::Status Session::DownloadVarying(const StateRef& state, absl::Span<char> ou
 
 absl::Status Session::Download(const StateRef& state, absl::Span<char> out) {
   if (AnyVaries(state->shape)) return DownloadVarying(state, out);
-  return DownloadWhole(state, out);
+  TD_RETURN_IF_ERROR(state->error);
+  const uint64_t bytes = static_cast<uint64_t>(NumElements(state->shape)) *
+                         static_cast<uint64_t>(ItemSize(state->stored_dtype));
+  if (out.size() != bytes) {
+    return InvalidArgument("{}{} takes {} bytes, room is for {}", Name(state->stored_dtype),
+                           TextOf(state->shape), bytes, out.size());
+  }
+  return Download(state, [out](uint64_t offset, absl::Span<const char> data) {
+    std::copy(data.begin(), data.end(), out.begin() + static_cast<int64_t>(offset));
+    return absl::OkStatus();
+  });
 }
 
-absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out) {
+absl::Status Session::Download(const StateRef& state, const Sink& sink) {
   TD_RETURN_IF_ERROR(Realize({state}));
   uint64_t run = 0;
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
@@ -480,7 +514,7 @@ absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out)
   if (run != 0) {
     TD_RETURN_IF_ERROR(connection_->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
   }
-  return connection_->Download(buffer->handle, out, Deadline());
+  return connection_->Download(buffer->handle, buffer->bytes, sink, Deadline());
 }
 
 absl::Status Session::Wait(absl::Span<const StateRef> states) {

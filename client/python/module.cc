@@ -13,6 +13,7 @@ PYBIND11_MODULE(_tensord, module) {
   py::class_<tensord::Tensor> tensor(module, "Tensor");
   BindSize(module);
   BindTensor(module, tensor);
+  BindFile(module, tensor);
   BindCasts(tensor);
   BindMovement(tensor);
   BindElementwise(module, tensor);
