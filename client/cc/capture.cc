@@ -77,6 +77,7 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
   }
   for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
 
+  // Captured tensors are inputs, which have buffers.
   std::vector<ValueRef> needed = roots;
   for (const auto& [state, before] : trace.assigned) needed.push_back(before);
   TD_RETURN_IF_ERROR(SendFiles(needed).status());

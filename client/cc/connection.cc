@@ -406,9 +406,12 @@ absl::Status Connection::Upload(uint64_t handle, DType dtype, absl::Span<const i
   upload.set_device(device);
   if (bytes <= kInlineBytes) {
     upload.mutable_inline_data()->resize(bytes);
-    TD_RETURN_IF_ERROR(source(0, absl::MakeSpan(*upload.mutable_inline_data())));
-    Send(std::move(command));
-    return absl::OkStatus();
+    if (source(0, absl::MakeSpan(*upload.mutable_inline_data())).ok()) {
+      Send(std::move(command));
+      return absl::OkStatus();
+    }
+    // As a transfer it fails again, but the daemon knows the handle, which somebody will release.
+    upload.clear_inline_data();
   }
   const uint64_t transfer_id = stream_->NewTransfer();
   upload.set_transfer_id(transfer_id);
@@ -433,8 +436,12 @@ absl::Status Connection::UploadChunks(uint64_t transfer_id, uint64_t bytes, cons
     chunk.set_offset(offset);
     chunk.mutable_data()->resize(std::min<uint64_t>(chunk_bytes, bytes - offset));
     if (absl::Status read = source(offset, absl::MakeSpan(*chunk.mutable_data())); !read.ok()) {
-      context->TryCancel();
-      writer->Finish().ok();  // of no interest: it was cancelled
+      // The daemon must learn that no more comes, and of which transfer: it is told by a first
+      // chunk if there was none. That the bytes are too few is its reason to spoil the handle.
+      chunk.clear_data();
+      writer->Write(chunk);
+      writer->WritesDone();
+      writer->Finish().ok();  // says what we know
       return read;
     }
     if (!writer->Write(chunk)) break;  // Finish says why

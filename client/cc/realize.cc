@@ -8,9 +8,9 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
-#include "core/tensor/custom_gradient.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/wire/program.h"
 
 namespace tensord::client {
@@ -42,13 +42,14 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
 
 // The roots, and with them whatever was assigned.
 absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
-  // Others may assign while files are sent.
-  for (bool again = true; again;) {
+  // More than once if others assign while files are sent.
+  while (live_->in_files.load(std::memory_order_relaxed) != 0) {
     std::vector<ValueRef> needed = roots;
     for (const auto& weak : assigned_) {
       if (StateRef state = weak.lock()) needed.push_back(state->value);
     }
-    TD_ASSIGN_OR_RETURN(again, SendFiles(needed));
+    TD_ASSIGN_OR_RETURN(const bool sent, SendFiles(needed));
+    if (!sent) break;
   }
   AdvanceRandom();
   std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
@@ -61,7 +62,6 @@ absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
 }
 
 absl::StatusOr<bool> Session::SendFiles(absl::Span<const ValueRef> roots) {
-  if (live_->in_files.load(std::memory_order_relaxed) == 0) return false;
   std::vector<ValueRef> found;
   absl::flat_hash_set<const Value*> seen;
   std::vector<ValueRef> stack(roots.begin(), roots.end());
@@ -231,8 +231,7 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (node->op == Op::kCarry && node->ints[0] < 0) {
       return FailedPrecondition(
-          "this tensor was made in the body of a loop and has no data outside of it; return it "
-          "from "
+          "this tensor was made in the body of a loop and has no data outside of it; return it from "
           "the body as a state or as an output");
     }
     if (node->op == Op::kWithSlope) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "client/cc/trace.h"
 #include "core/base/check.h"
@@ -423,14 +424,18 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
 
 absl::StatusOr<StateRef> Session::FromFile(std::shared_ptr<const File> file, uint64_t offset,
                                            DType dtype, absl::Span<const int64_t> shape) {
-  const absl::StatusOr<int64_t> elements = SizeProduct(shape);
-  if (AnyVaries(shape) || !elements.ok() ||
-      absl::c_any_of(shape, [](int64_t n) { return n < 0; })) {
-    return InvalidArgument("'{}': {} is no shape of data in a file", file->path(), TextOf(shape));
+  // Sizes other than 0 count even if there is a 0, because strides are made of them.
+  int64_t elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size > 0 && elements > std::numeric_limits<int64_t>::max() / size)) {
+      return InvalidArgument("'{}': {} is no shape of data in a file", file->path(), TextOf(shape));
+    }
+    elements *= std::max<int64_t>(size, 1);
   }
+  if (absl::c_linear_search(shape, 0)) elements = 0;
   const auto item = static_cast<uint64_t>(ItemSize(dtype));
   const uint64_t room = offset <= file->size() ? file->size() - offset : 0;
-  if (offset > file->size() || item == 0 || static_cast<uint64_t>(*elements) > room / item) {
+  if (offset > file->size() || item == 0 || static_cast<uint64_t>(elements) > room / item) {
     return InvalidArgument("'{}': {}{} at byte {} does not fit in the file's {} bytes",
                            file->path(), Name(dtype), TextOf(shape), offset, file->size());
   }

@@ -70,7 +70,8 @@ def test_npz(tmp_path, save):
 @pytest.mark.parametrize("array, error, message", [
     (np.array([{}], object), errors.InvalidArgumentError, "pickles"),
     (np.zeros(2, "c8"), errors.UnimplementedError, "complex64"), (np.zeros(2, "S3"), errors.UnimplementedError, "S3"),
-    (np.zeros(2, [("a", "i4")]), errors.UnimplementedError, "'a'"), (np.zeros(2, "M8[s]"), errors.UnimplementedError, "datetime64"),
+    (np.zeros(2, [("a", "i4")]), errors.UnimplementedError, "'a'"),
+    (np.zeros(2, "M8[s]"), errors.UnimplementedError, "datetime64"),
 ], ids=["object", "complex", "bytes", "record", "time"])  # fmt: skip
 def test_dtypes_that_tensors_lack_are_errors(tmp_path, array, error, message):
     np.save(tmp_path / "f.npy", array)

@@ -14,8 +14,8 @@ from tensord.testing import fuzz_file
 
 BLOCKS = [Kind.Q4_0, Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.Q8_0, Kind.Q2_K, Kind.Q3_K, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K,
           Kind.IQ4_NL, Kind.IQ4_XS, Kind.MXFP4]  # fmt: skip
-PLAIN = {Kind.F32: "float32", Kind.F16: "float16", Kind.F64: "float64", Kind.I8: "int8", Kind.I16: "int16", Kind.I32: "int32",
-         Kind.I64: "int64"}  # fmt: skip
+PLAIN = {Kind.F32: "float32", Kind.F16: "float16", Kind.F64: "float64", Kind.I8: "int8", Kind.I16: "int16",
+         Kind.I32: "int32", Kind.I64: "int64"}  # fmt: skip
 # Where a block of these has a float16, which random bytes would make infinite or huge.
 HALVES = {Kind.Q4_0: [0], Kind.Q4_1: [0, 2], Kind.Q5_0: [0], Kind.Q5_1: [0, 2], Kind.Q8_0: [0], Kind.Q2_K: [80, 82],
           Kind.Q3_K: [108], Kind.Q4_K: [0, 2], Kind.Q5_K: [0, 2], Kind.Q6_K: [208], Kind.IQ4_NL: [0], Kind.IQ4_XS: [0],
@@ -91,10 +91,12 @@ def test_metadata_of_all_types(tmp_path):
     types = gguf.GGUFValueType
     values = {
         "a.uint8": (200, types.UINT8), "a.int8": (-100, types.INT8), "a.uint16": (60000, types.UINT16),
-        "a.int16": (-30000, types.INT16), "a.uint32": (4_000_000_000, types.UINT32), "a.int32": (-2_000_000_000, types.INT32),
+        "a.int16": (-30000, types.INT16), "a.uint32": (4_000_000_000, types.UINT32),
+        "a.int32": (-2_000_000_000, types.INT32),
         "a.uint64": (2**64 - 1, types.UINT64), "a.int64": (-(2**63), types.INT64), "a.float32": (0.5, types.FLOAT32),
         "a.float64": (0.1, types.FLOAT64), "a.bool": (True, types.BOOL), "a.string": ("ä€", types.STRING),
-        "a.strings": (["", "b", "ü"], types.ARRAY), "a.ints": ([1, 2, 3], types.ARRAY), "a.floats": ([1.5, -2.0], types.ARRAY),
+        "a.strings": (["", "b", "ü"], types.ARRAY), "a.ints": ([1, 2, 3], types.ARRAY),
+        "a.floats": ([1.5, -2.0], types.ARRAY),
         "a.bools": ([True, False], types.ARRAY), "a.nested": ([[1, 2], [3]], types.ARRAY),
     }  # fmt: skip
     write(tmp_path / "f", metadata=[(key, value, kind) for key, (value, kind) in values.items()])
@@ -137,24 +139,29 @@ WRONG = {  # name: (file, error, message)
     "a type of value": (raw_file([kv(b"a", 13, bytes(8))]), INVALID, "type 13"),
     "a bool of 2": (raw_file([kv(b"a", 7, b"\2")]), INVALID, "a bool that is 2"),
     "an array without end": (raw_file([kv(b"a", 9, array(0, 2**60))]), INVALID, "elements of an array in a file of"),
-    "an array of strings without end": (raw_file([kv(b"a", 9, array(8, 10))], data=bytes(32)), INVALID, "elements of an array"),
+    "an array of strings without end": (raw_file([kv(b"a", 9, array(8, 10))], data=bytes(32)), INVALID,
+                                     "elements of an array"),
     "an array of no type": (raw_file([kv(b"a", 9, array(77, 1, bytes(64)))]), INVALID, "type 77"),
     "arrays too deep": (raw_file([kv(b"a", 9, array(9, 1) * 20)]), INVALID, "more than 8 deep"),
     "alignment 0": (raw_file([kv(b"general.alignment", 4, bytes(4))]), INVALID, "no power of two"),
     "alignment 24": (raw_file([kv(b"general.alignment", 4, b"\x18\0\0\0")]), INVALID, "no power of two"),
-    "alignment of text": (raw_file([kv(b"general.alignment", 8, struct.pack("<Q2s", 2, b"32"))]), INVALID, "no power of two"),
+    "alignment of text": (raw_file([kv(b"general.alignment", 8, struct.pack("<Q2s", 2, b"32"))]), INVALID,
+                          "no power of two"),
     "five axes": (raw_file(infos=[info(b"x", [1] * 5, 0, 0)], data=bytes(32)), INVALID, "5 axes"),
-    "sizes that overflow": (raw_file(infos=[info(b"x", [2**40, 2**40], 0, 0)], data=bytes(32)), INVALID, "too many elements"),
+    "sizes that overflow": (raw_file(infos=[info(b"x", [2**40, 2**40], 0, 0)], data=bytes(32)), INVALID,
+                            "too many elements"),
     "a size beyond 63 bits": (raw_file(infos=[info(b"x", [2**63], 0, 0)], data=bytes(32)), INVALID, "no size"),
-    "half a block": (raw_file(infos=[info(b"x", [16], 2, 0)], data=bytes(32)), INVALID, "rows of 16 numbers in blocks of 32"),
+    "half a block": (raw_file(infos=[info(b"x", [16], 2, 0)], data=bytes(32)), INVALID, "rows of 16 numbers in"),
     "a block without axes": (raw_file(infos=[info(b"x", [], 2, 0)], data=bytes(32)), INVALID, "rows of 1 numbers"),
     "a format of the package": (raw_file(infos=[info(b"x", [256], 16, 0)], data=bytes(99)), UNREAD, "IQ2_XXS"),
     "a format of nobody": (raw_file(infos=[info(b"x", [256], 99, 0)], data=bytes(99)), UNREAD, "of type 99"),
     "data that is cut": (raw_file(infos=[info(b"x", [9], 0, 0)], data=bytes(35)), INVALID, "it was cut"),
     "an offset beyond": (raw_file(infos=[info(b"x", [1], 0, 2**63)], data=bytes(32)), INVALID, "it was cut"),
-    "an offset between": (raw_file(infos=[info(b"x", [1], 0, 4)], data=bytes(32)), INVALID, "no multiple of the alignment"),
-    "an overlap": (raw_file(infos=[info(b"x", [9], 0, 0), info(b"y", [1], 0, 32)], data=bytes(64)), INVALID, "before the end"),
-    "a name twice": (raw_file(infos=[info(b"x", [1], 0, 0), info(b"x", [1], 0, 32)], data=bytes(64)), INVALID, "there twice"),
+    "an offset between": (raw_file(infos=[info(b"x", [1], 0, 4)], data=bytes(32)), INVALID, "no multiple of the"),
+    "an overlap": (raw_file(infos=[info(b"x", [9], 0, 0), info(b"y", [1], 0, 32)], data=bytes(64)), INVALID,
+                   "before the end"),
+    "a name twice": (raw_file(infos=[info(b"x", [1], 0, 0), info(b"x", [1], 0, 32)], data=bytes(64)), INVALID,
+                     "there twice"),
 }  # fmt: skip
 
 
@@ -209,6 +216,7 @@ def test_a_dtype_that_is_no_float_is_an_error(tmp_path):
 
 def test_mutated_files_are_errors_or_tensors(tmp_path):
     rng = np.random.default_rng(0)
-    path = write(tmp_path / "f", [("a", random_blocks(Kind.Q4_0, 2, 2, rng), Kind.Q4_0), ("b", np.zeros(3, np.float32), None)],
+    tensors = [("a", random_blocks(Kind.Q4_0, 2, 2, rng), Kind.Q4_0), ("b", np.zeros(3, np.float32), None)]
+    path = write(tmp_path / "f", tensors,
                  [("k", ["a", "b"], gguf.GGUFValueType.ARRAY), ("n", 5, gguf.GGUFValueType.UINT32)])  # fmt: skip
     fuzz_file(path, gguf_load, rounds=300)

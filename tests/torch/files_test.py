@@ -14,9 +14,9 @@ from tensord import errors
 from tensord.io import torch_load
 from tensord.testing import Daemon, fuzz_file
 
-DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64,
-          torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2,
-          torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]  # fmt: skip
+DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
+          torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn,
+          torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]  # fmt: skip
 FORMATS = {"zip": {}, "legacy": {"_use_new_zipfile_serialization": False}}
 
 
@@ -55,11 +55,14 @@ def test_dtypes(tmp_path, dtype, kind):
 
 
 VIEWS = {
-    "offset": lambda x: x[1:, 2:], "permuted": lambda x: x.permute(2, 0, 1), "expanded": lambda x: x[0:1].expand(4, 3, 4),
-    "steps": lambda x: x[:, ::2, 1::2], "diagonal": lambda x: x.diagonal(0, 1, 2), "windows": lambda x: x.unfold(2, 3, 1),
+    "offset": lambda x: x[1:, 2:], "permuted": lambda x: x.permute(2, 0, 1),
+    "expanded": lambda x: x[0:1].expand(4, 3, 4),
+    "steps": lambda x: x[:, ::2, 1::2], "diagonal": lambda x: x.diagonal(0, 1, 2),
+    "windows": lambda x: x.unfold(2, 3, 1),
     "overlap": lambda x: x.as_strided((5, 5), (1, 1), 2), "one": lambda x: x[1, 1, 1], "column": lambda x: x[:, :1, :1],
     "channels last": lambda x: x[None].to(memory_format=torch.channels_last), "flat": lambda x: x.reshape(-1)[3:9],
-    "empty": lambda x: x[:, 3:], "other dtype": lambda x: x.view(torch.int32), "half of it": lambda x: x.view(torch.float16)[..., 1::2],
+    "empty": lambda x: x[:, 3:], "other dtype": lambda x: x.view(torch.int32),
+    "half of it": lambda x: x.view(torch.float16)[..., 1::2],
 }  # fmt: skip
 
 
@@ -86,7 +89,8 @@ def test_a_checkpoint(tmp_path, kind):
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.randn(5, 3)).sum().backward()
     optimizer.step()
-    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "loss": 0.25, "shape": x_shape(),
+    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "loss": 0.25,
+             "shape": x_shape(),
              "args": argparse.Namespace(lr=0.1), "device": torch.device("cpu"), "numpy": np.float64(0.5),
              "dtype": torch.bfloat16, "default": collections.OrderedDict(a=1)}  # fmt: skip
     torch.save(saved, tmp_path / "f.pth", **FORMATS[kind])

@@ -38,7 +38,7 @@ def load(path: PathLike) -> Any:
 
 
 def save(value: Any, path: PathLike, metadata: Optional[Mapping[str, str]] = None) -> None:
-    """Writes a mapping of names to tensors as .safetensors or .npz, or a tensor as .npy. `metadata`: .safetensors only."""
+    """Writes tensors by name as .safetensors (which may have metadata) or .npz, or one tensor as .npy."""
     if metadata is not None and not os.fspath(path).endswith(".safetensors"):
         raise InvalidArgumentError(f"save: '{path}' has no room for metadata; .safetensors has")
     if os.fspath(path).endswith(".npy"):
@@ -60,8 +60,8 @@ def _by_ending(path: PathLike, table: Mapping[str, Any], what: str, *more: str) 
     for ending, function in table.items():
         if name.endswith(ending):
             return function
-    raise InvalidArgumentError(f"{what}: '{path}' ends in none of {', '.join([*table, *more])}, so its format is unknown; "
-                               "call the function of the format, such as safe_load")  # fmt: skip
+    raise InvalidArgumentError(f"{what}: '{path}' ends in none of {', '.join([*table, *more])}, so its format "
+                               "is unknown; call the function of the format, such as safe_load")  # fmt: skip
 
 
 __all__ = [

@@ -64,8 +64,8 @@ class ZipArchive:
         """Elements from byte `skip` of a member on."""
         size = math.prod(shape) * dtype.itemsize
         if self._checked(name).file_size < skip + size:
-            raise invalid(self.file.path, f"member {short(name)} has {self.members[name].file_size} bytes, {skip + size} are "
-                                          "needed")  # fmt: skip
+            raise invalid(self.file.path, f"member {short(name)} has {self.members[name].file_size} bytes, "
+                                          f"{skip + size} are needed")  # fmt: skip
         start = self.stored_at(name)
         if start is not None:
             return swapped(self.file, start + skip, dtype, shape, byteorder)
@@ -93,8 +93,8 @@ def zip_extract(file: PathLike) -> dict[str, Tensor]:
 
 
 def tar_extract(file: PathLike) -> dict[str, Tensor]:
-    """The regular files in a tar file by name, each as uint8 [its bytes]. Those of an uncompressed tar are read when they
-    are used; .tar.gz, .tar.bz2 and .tar.xz are unpacked into memory."""
+    """The regular files in a tar file by name, each as uint8 [its bytes]. Those of an uncompressed tar are read when
+    they are used; .tar.gz, .tar.bz2 and .tar.xz are unpacked into memory."""
     opened = open_file(file)
     found: dict[str, Tensor] = {}
     with parsing(file), reader(opened) as raw, tarfile.open(fileobj=raw, mode="r:*") as tar:

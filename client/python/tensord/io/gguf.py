@@ -64,8 +64,8 @@ class _Cursor:
 
     def take(self, count: int) -> bytes:
         if count > self.file.nbytes - self.at:
-            raise invalid(self.file.path, f"{count} bytes are needed at byte {self.at} of {self.file.nbytes}: it was cut or is "
-                                          "damaged")  # fmt: skip
+            raise invalid(self.file.path, f"{count} bytes are needed at byte {self.at} of {self.file.nbytes}: "
+                                          "it was cut or is damaged")  # fmt: skip
         begin = self.at - self._start
         if begin + count > len(self._window):
             self._start, begin = self.at, 0
@@ -130,12 +130,12 @@ class _Cursor:
 def gguf_load(file: PathLike, dtype: Optional[Any] = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """(metadata, tensors), both by name. Axes are in the order of rows: the file's `ne` reversed.
 
-    `dtype`: of the float tensors. Without it, those in blocks become float32 and the others keep theirs. Blocks are sent
-    to the device as they are when a tensor is first used, and computed there; so int8 or 4-bit weights take as much
-    memory as in the file until somebody realises the floats.
+    `dtype`: of the float tensors. Without it, those in blocks become float32 and the others keep theirs. Blocks are
+    sent to the device as they are when a tensor is first used, and computed there; so int8 or 4-bit weights take as
+    much memory as in the file until somebody realises the floats.
 
-    The first part of a split file, name-00001-of-0000N.gguf, stands for all of them. UnimplementedError for block formats
-    that are not known.
+    The first part of a split file, name-00001-of-0000N.gguf, stands for all of them. UnimplementedError for block
+    formats that are not known.
     """
     wanted = None if dtype is None else dtypes.to_dtype(dtype)
     if wanted is not None and wanted not in dtypes.floats:
@@ -210,8 +210,8 @@ def _entry(cursor: _Cursor) -> _Entry:
         return _Entry(name, shape, kind, offset, math.prod(shape) * _DTYPES[kind].itemsize)
     if kind not in BLOCK_FORMATS:
         known = ", ".join(block.name for block in BLOCK_FORMATS.values())
-        raise UnimplementedError(f"'{path}': {what} is {UNREAD_FORMATS.get(kind, f'of type {kind}')}, which is not read; known "
-                                 f"block formats are {known}")  # fmt: skip
+        raise UnimplementedError(f"'{path}': {what} is {UNREAD_FORMATS.get(kind, f'of type {kind}')}, which is "
+                                 f"not read; known block formats are {known}")  # fmt: skip
     block = BLOCK_FORMATS[kind]
     if not shape or shape[-1] % block.values:
         raise invalid(

@@ -18,7 +18,7 @@ from tensord.creation import arange
 
 
 def _fields(packed: Tensor, bits: int, width: int) -> Tensor:
-    """Integers of `bits` bits: of each `width` bytes first the lowest bits of all, then the next. int32 [blocks, fields]."""
+    """Integers of `bits` bits, int32 [blocks, fields]: of each `width` bytes first the lowest bits of all, ..."""
     shifts = arange(0, 8, bits, dtype=dtypes.uint8).reshape(-1, 1)
     groups = packed.reshape(packed.shape[0], packed.shape[1] // width, 1, width)
     fields: Tensor = ((groups >> shifts) & (2**bits - 1)).cast(dtypes.int32)
@@ -155,7 +155,8 @@ BLOCK_FORMATS = {
 
 #: Those that are left out, so that an error can name them.
 UNREAD_FORMATS = {
-    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S", 29: "IQ1_M",
+    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S",
+    29: "IQ1_M",
     34: "TQ1_0", 35: "TQ2_0", 40: "NVFP4", 41: "Q1_0",
 }  # fmt: skip
 

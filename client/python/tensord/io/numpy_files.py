@@ -89,7 +89,8 @@ def _head(what: str, value: Tensor) -> bytes:
         raise InvalidArgumentError(f"{what}: NumPy's files have no {value.dtype}; cast it, or use .safetensors")
     out = io.BytesIO()
     descr = np.dtype("bool" if value.dtype == dtypes.bool_ else str(value.dtype)).str
-    np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": tuple(value.shape)})  # type: ignore[no-untyped-call]
+    header = {"descr": descr, "fortran_order": False, "shape": tuple(value.shape)}
+    np.lib.format.write_array_header_1_0(out, header)  # type: ignore[no-untyped-call]
     return out.getvalue()
 
 

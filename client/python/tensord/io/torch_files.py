@@ -6,7 +6,7 @@ import io
 import math
 import tarfile
 from collections.abc import Callable
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO, Literal, Optional
 
 from _tensord import DType, File, Tensor
 
@@ -24,7 +24,7 @@ _LEGACY_VERSION = 1001
 
 
 class StorageType:
-    """What PyTorch's class of a storage is to us: the dtype of its elements, None for bytes; `missing` if we lack it."""
+    """What PyTorch's class of a storage is to us: its dtype, None for bytes; `missing` names one that we lack."""
 
     def __init__(self, dtype: Optional[DType], missing: str = "") -> None:
         self.dtype, self.missing = dtype, missing
@@ -298,7 +298,7 @@ def _load_pickles(file: File, raw: BinaryIO) -> Any:
     version, system = loader.load(raw, loader.no_persistent), loader.load(raw, loader.no_persistent)
     if version != _LEGACY_VERSION or not isinstance(system, dict):
         raise invalid(file.path, f"version {short(version)} of PyTorch's format; {_LEGACY_VERSION} is known")
-    byteorder = "little" if system.get("little_endian", True) else "big"
+    byteorder: Literal["little", "big"] = "little" if system.get("little_endian", True) else "big"
     start = raw.tell()
 
     # Where a storage lies is known only when all of them are, so the pickle is read twice.
@@ -343,7 +343,8 @@ def _load_pickles(file: File, raw: BinaryIO) -> Any:
         if not isinstance(key, str) or key not in storages:
             raise invalid(file.path, f"storage {short(key)} belongs to no tensor")
         storage = storages[key]
-        if at + 8 > file.nbytes or int.from_bytes(file.read(at, 8), byteorder) != storage.count:  # type: ignore[arg-type]
+        count = file.read(at, 8) if at + 8 <= file.nbytes else b""
+        if count != storage.count.to_bytes(8, byteorder):
             raise invalid(file.path, f"storage {short(key)} is not where it should be: the file was cut or is damaged")
         offsets[key] = at + 8
         at += 8 + storage.count * (storage.dtype.itemsize if storage.dtype else 1)

@@ -5,8 +5,8 @@ that data needs, and calls functions of a table only, which the caller gives. A 
 inert Dummy if an object is made of it without calling it; all else is an error. Python's own modules are never looked
 up: `os.system` is refused where it is named.
 
-Work and memory are in proportion to the pickle's bytes: there is no recursion, the memo is a dict, and keys of dicts are
-plain values, so that hashing one takes no longer than reading it did.
+Work and memory are in proportion to the pickle's bytes: there is no recursion, the memo is a dict, and keys of dicts
+are plain values, so that hashing one takes no longer than reading it did.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class _Machine:
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise invalid(self.path, "its pickle calls something that is no function")
         if function.function is None:
-            raise invalid(self.path, f"its pickle calls {short(function.name)}, which is not among the functions that files "
-                                     "of tensors need; save a state_dict instead of objects")  # fmt: skip
+            raise invalid(self.path, f"its pickle calls {short(function.name)}, which is not among the "
+                                     "functions that files of tensors need; save a state_dict")  # fmt: skip
         self.push(function.function(*arguments))
 
     def instance(self, cls: Any, arguments: tuple[Any, ...]) -> None:
