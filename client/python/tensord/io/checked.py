@@ -106,7 +106,7 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
     target = os.path.realpath(path)  # a link stays, and what it points to is replaced
     folder = os.path.dirname(target)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:64]}.", suffix=".tmp", dir=folder)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)[:32]}.", suffix=".tmp", dir=folder)
     except OSError as error:
         raise invalid(path, f"cannot be written: {error.strerror}") from error
     try:
