@@ -85,6 +85,11 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
   }
   for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
 
+  // Captured tensors are inputs, which have buffers.
+  std::vector<ValueRef> needed = roots;
+  for (const auto& [state, before] : trace.assigned) needed.push_back(before);
+  TD_RETURN_IF_ERROR(SendFiles(needed).status());
+
   Plan plan;
   std::vector<ValueRef> placed = roots;
   placed.insert(placed.end(), arguments.begin(), arguments.end());
@@ -142,24 +147,26 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
                                                       absl::Span<const StateRef> arguments) {
   TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
   absl::MutexLock lock(&mu_);
-  std::vector<ValueRef> waiting;
-  for (const StateRef& argument : arguments) {
-    TD_RETURN_IF_ERROR(argument->error);
-    if (!argument->value->buffer) waiting.push_back(argument->value);
-  }
-  for (const CapturedProgram::Input& input : captured.captured) {
-    if (!input.owner) continue;
-    const Value& value = *input.owner->value;
-    if (value.dtype != input.dtype || value.shape != input.shape) {
-      return FailedPrecondition("a captured tensor was {}{} and is now {}{}", Name(input.dtype),
-                                TextOf(input.shape), Name(value.dtype), TextOf(value.shape));
+  // More than once if others assign while files are sent.
+  while (true) {
+    std::vector<ValueRef> waiting;
+    for (const StateRef& argument : arguments) {
+      TD_RETURN_IF_ERROR(argument->error);
+      if (!argument->value->buffer) waiting.push_back(argument->value);
     }
-    if (!value.buffer) waiting.push_back(input.owner->value);
-    if (value.devices != input.placement.devices) {
-      return FailedPrecondition("a captured tensor has moved to {}", DevicesText(value.devices));
+    for (const CapturedProgram::Input& input : captured.captured) {
+      if (!input.owner) continue;
+      const Value& value = *input.owner->value;
+      if (value.dtype != input.dtype || value.shape != input.shape) {
+        return FailedPrecondition("a captured tensor was {}{} and is now {}{}", Name(input.dtype),
+                                  TextOf(input.shape), Name(value.dtype), TextOf(value.shape));
+      }
+      if (!value.buffer) waiting.push_back(input.owner->value);
+      if (value.devices != input.placement.devices) {
+        return FailedPrecondition("a captured tensor has moved to {}", DevicesText(value.devices));
+      }
     }
-  }
-  if (!waiting.empty() || !assigned_.empty()) {
+    if (waiting.empty() && assigned_.empty()) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
   }
   for (const CapturedProgram::Input& input : captured.captured) {

@@ -46,6 +46,13 @@ Tensor Client::FromHost(absl::Span<const char> bytes, DType dtype,
   return Tensor(state.ok() ? *std::move(state) : session_->Failed(state.status()));
 }
 
+Tensor Client::FromFile(std::shared_ptr<const File> file, uint64_t offset, DType dtype,
+                        absl::Span<const int64_t> shape) const {
+  absl::StatusOr<client::StateRef> state =
+      session_->FromFile(std::move(file), offset, dtype, shape);
+  return Tensor(state.ok() ? *std::move(state) : session_->Failed(state.status()));
+}
+
 Tensor Client::Make(const std::function<Expr(Graph&)>& function) const {
   return Tensor(session_->Apply(
       {}, [&function](Graph& graph, absl::Span<const Expr>) { return function(graph); }));

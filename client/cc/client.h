@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "client/cc/connection.h"
+#include "client/cc/file.h"
 #include "client/cc/session.h"
 #include "client/cc/tensor.h"
 #include "core/tensor/number.h"
@@ -44,6 +45,11 @@ class Client {
     return FromHost({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(T)},
                     DTypeOf<T>(), shape);
   }
+
+  // The same of bytes in a file, which are sent when a run, or reading the tensor, first needs
+  // them.
+  Tensor FromFile(std::shared_ptr<const File> file, uint64_t offset, DType dtype,
+                  absl::Span<const int64_t> shape) const;
 
   // A tensor from a function of core/tensor that needs no operand. They are in operations.h, too:
   // Logspace(*client, 0, 1, 5, 10, DType::kFloat32).

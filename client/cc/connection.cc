@@ -385,6 +385,18 @@ absl::Status Connection::WaitForRoom(absl::Time deadline) { return stream_->Awai
 absl::Status Connection::Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
                                 const std::string& device, absl::Span<const char> data,
                                 absl::Time deadline) {
+  return Upload(
+      handle, dtype, shape, device, data.size(),
+      [data](uint64_t offset, absl::Span<char> out) {
+        std::copy_n(data.begin() + offset, out.size(), out.begin());
+        return absl::OkStatus();
+      },
+      deadline);
+}
+
+absl::Status Connection::Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
+                                const std::string& device, uint64_t bytes, const Source& source,
+                                absl::Time deadline) {
   TD_RETURN_IF_ERROR(WaitForRoom(deadline));
   v1::Command command;
   v1::UploadCommand& upload = *command.mutable_upload();
@@ -392,18 +404,22 @@ absl::Status Connection::Upload(uint64_t handle, DType dtype, absl::Span<const i
   upload.set_dtype(static_cast<uint32_t>(dtype));
   upload.mutable_shape()->Add(shape.begin(), shape.end());
   upload.set_device(device);
-  if (data.size() <= kInlineBytes) {
-    upload.set_inline_data(data.data(), data.size());
-    Send(std::move(command));
-    return absl::OkStatus();
+  if (bytes <= kInlineBytes) {
+    upload.mutable_inline_data()->resize(bytes);
+    if (source(0, absl::MakeSpan(*upload.mutable_inline_data())).ok()) {
+      Send(std::move(command));
+      return absl::OkStatus();
+    }
+    // As a transfer it fails again, but the daemon knows the handle, which somebody will release.
+    upload.clear_inline_data();
   }
   const uint64_t transfer_id = stream_->NewTransfer();
   upload.set_transfer_id(transfer_id);
   Send(std::move(command));
-  return UploadChunks(transfer_id, data, deadline);
+  return UploadChunks(transfer_id, bytes, source, deadline);
 }
 
-absl::Status Connection::UploadChunks(uint64_t transfer_id, absl::Span<const char> data,
+absl::Status Connection::UploadChunks(uint64_t transfer_id, uint64_t bytes, const Source& source,
                                       absl::Time deadline) {
   size_t chunk_bytes = kChunkBytes;
   if (const size_t limit = welcome().limits().max_chunk_bytes()) {
@@ -415,11 +431,19 @@ absl::Status Connection::UploadChunks(uint64_t transfer_id, absl::Span<const cha
   v1::UploadChunk chunk;
   chunk.set_session_token(welcome().session_token());
   chunk.set_transfer_id(transfer_id);
-  chunk.set_total_bytes(data.size());
-  for (size_t offset = 0; offset < data.size(); offset += chunk_bytes) {
-    const absl::Span<const char> part = data.subspan(offset, chunk_bytes);
+  chunk.set_total_bytes(bytes);
+  for (uint64_t offset = 0; offset < bytes; offset += chunk_bytes) {
     chunk.set_offset(offset);
-    chunk.set_data(part.data(), part.size());
+    chunk.mutable_data()->resize(std::min<uint64_t>(chunk_bytes, bytes - offset));
+    if (absl::Status read = source(offset, absl::MakeSpan(*chunk.mutable_data())); !read.ok()) {
+      // The daemon must learn that no more comes, and of which transfer: it is told by a first
+      // chunk if there was none. That the bytes are too few is its reason to spoil the handle.
+      chunk.clear_data();
+      writer->Write(chunk);
+      writer->WritesDone();
+      writer->Finish().ok();  // says what we know
+      return read;
+    }
     if (!writer->Write(chunk)) break;  // Finish says why
     chunk.clear_session_token();
     chunk.clear_transfer_id();
@@ -430,6 +454,17 @@ absl::Status Connection::UploadChunks(uint64_t transfer_id, absl::Span<const cha
 }
 
 absl::Status Connection::Download(uint64_t handle, absl::Span<char> out, absl::Time deadline) {
+  return Download(
+      handle, out.size(),
+      [out](uint64_t offset, absl::Span<const char> data) {
+        std::copy(data.begin(), data.end(), out.begin() + offset);
+        return absl::OkStatus();
+      },
+      deadline);
+}
+
+absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& sink,
+                                  absl::Time deadline) {
   TD_RETURN_IF_ERROR(status());
   v1::DownloadRequest request;
   request.set_session_token(welcome().session_token());
@@ -438,24 +473,27 @@ absl::Status Connection::Download(uint64_t handle, absl::Span<char> out, absl::T
   auto context = Context(deadline);
   auto reader = stub_->Download(context.get(), request);
   v1::DownloadChunk chunk;
-  size_t received = 0;
+  uint64_t received = 0;
   absl::Status wrong;
   while (reader->Read(&chunk)) {
     const std::string& data = chunk.data();
-    if (chunk.offset() != received || data.size() > out.size() - received) {
+    if (chunk.offset() != received || data.size() > bytes - received) {
       wrong = Internal("{} sent bytes {}+{} of a tensor where {} of {} were expected", address_,
-                       chunk.offset(), data.size(), received, out.size());
+                       chunk.offset(), data.size(), received, bytes);
+    } else {
+      wrong = sink(received, data);
+    }
+    if (!wrong.ok()) {
       context->TryCancel();
       break;
     }
-    std::copy(data.begin(), data.end(), out.begin() + received);
     received += data.size();
   }
   const grpc::Status finished = reader->Finish();
   if (!wrong.ok()) return wrong;
   TD_RETURN_IF_ERROR(Explain(finished));
-  if (received != out.size()) {
-    return Internal("{} sent {} bytes of a tensor of {}", address_, received, out.size());
+  if (received != bytes) {
+    return Internal("{} sent {} bytes of a tensor of {}", address_, received, bytes);
   }
   return absl::OkStatus();
 }

@@ -20,6 +20,7 @@
 #include <absl/types/span.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,11 @@ struct ConnectOptions {
 };
 
 namespace client {
+
+// Bulk data on its way: `source` fills `out` with the bytes at `offset`, `sink` takes them, both in
+// order from 0. An error ends the transfer and is its result.
+using Source = std::function<absl::Status(uint64_t offset, absl::Span<char> out)>;
+using Sink = std::function<absl::Status(uint64_t offset, absl::Span<const char> data)>;
 
 class Connection {
  public:
@@ -73,8 +79,12 @@ class Connection {
   // chunks. Waits until the daemon has them all.
   absl::Status Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
                       const std::string& device, absl::Span<const char> data, absl::Time deadline);
+  absl::Status Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
+                      const std::string& device, uint64_t bytes, const Source& source,
+                      absl::Time deadline);
   // Waits for the tensor's value and copies it out; `out` must have its size.
   absl::Status Download(uint64_t handle, absl::Span<char> out, absl::Time deadline);
+  absl::Status Download(uint64_t handle, uint64_t bytes, const Sink& sink, absl::Time deadline);
   // Waits for a run, by the number that Send returned, and says how it went. The answer comes on
   // the stream, which is faster than a call. Nothing if it failed so long ago that it is forgotten.
   std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline);
@@ -89,7 +99,8 @@ class Connection {
   // The session's own reason where the session is over, else `status` of a call beside it.
   absl::Status Explain(const grpc::Status& status) const;
   void FlushReleases();
-  absl::Status UploadChunks(uint64_t transfer_id, absl::Span<const char> data, absl::Time deadline);
+  absl::Status UploadChunks(uint64_t transfer_id, uint64_t bytes, const Source& source,
+                            absl::Time deadline);
 
   const std::string address_;
   std::unique_ptr<v1::SessionService::Stub> stub_;

@@ -406,26 +406,39 @@ void Session::AddOutputs(v1::RunProgram& run, absl::Span<const std::shared_ptr<B
 }
 
 absl::Status Session::DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape,
-                                    DType dtype, absl::Span<char> out) {
+                                    const Sink& sink) {
   const std::vector<int64_t> sizes = ShapeInMemory(shape);
   const auto axis = static_cast<size_t>(buffer.placement.axis);
   const size_t count = buffer.handles.size();
-  size_t outer = 1, run = static_cast<size_t>(ItemSize(dtype));  // bytes that lie together
+  size_t outer = 1;
   for (size_t i = 0; i < axis; ++i) outer *= static_cast<size_t>(sizes[i]);
-  for (size_t i = axis; i < sizes.size(); ++i) run *= static_cast<size_t>(sizes[i]);
-  if (out.size() != outer * run) {
-    return InvalidArgument("{}{} takes {} bytes, room is for {}", Name(dtype), TextOf(shape),
-                           outer * run, out.size());
+  // Bytes that lie together.
+  const size_t run = static_cast<size_t>(buffer.bytes) / std::max<size_t>(outer, 1);
+  if (outer == 1) {  // one part after the other
+    for (size_t i = 0; i < count; ++i) {
+      TD_RETURN_IF_ERROR(connection_->Download(
+          buffer.handles[i], buffer.bytes,
+          [&](uint64_t offset, absl::Span<const char> data) {
+            return sink(i * buffer.bytes + offset, data);
+          },
+          Deadline()));
+    }
+    return absl::OkStatus();
   }
-  run /= count;
-  std::vector<char> part(outer * run);
+  std::vector<char> whole(static_cast<size_t>(buffer.bytes) * count), part(buffer.bytes);
   for (size_t i = 0; i < count; ++i) {
-    TD_RETURN_IF_ERROR(connection_->Download(buffer.handles[i], absl::MakeSpan(part), Deadline()));
+    TD_RETURN_IF_ERROR(connection_->Download(
+        buffer.handles[i], buffer.bytes,
+        [&part](uint64_t offset, absl::Span<const char> data) {
+          std::copy(data.begin(), data.end(), part.begin() + static_cast<int64_t>(offset));
+          return absl::OkStatus();
+        },
+        Deadline()));
     for (size_t row = 0; row < outer && run > 0; ++row) {
-      std::memcpy(&out[(row * count + i) * run], &part[row * run], run);
+      std::memcpy(&whole[(row * count + i) * run], &part[row * run], run);
     }
   }
-  return absl::OkStatus();
+  return sink(0, whole);
 }
 
 }  // namespace tensord::client

@@ -45,6 +45,15 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
 
 // The roots, and with them whatever was assigned.
 absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
+  // More than once if others assign while files are sent.
+  while (live_->in_files.load(std::memory_order_relaxed) != 0) {
+    std::vector<ValueRef> needed = roots;
+    for (const auto& weak : assigned_) {
+      if (StateRef state = weak.lock()) needed.push_back(state->value);
+    }
+    TD_ASSIGN_OR_RETURN(const bool sent, SendFiles(needed));
+    if (!sent) break;
+  }
   AdvanceRandom();
   std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
   for (const auto& weak : assigned) {
@@ -53,6 +62,46 @@ absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
   absl::Status status = RealizeLocked(std::move(roots));
   if (!status.ok()) assigned_.insert(assigned_.end(), assigned.begin(), assigned.end());
   return status;
+}
+
+absl::StatusOr<bool> Session::SendFiles(absl::Span<const ValueRef> roots) {
+  std::vector<ValueRef> found;
+  absl::flat_hash_set<const Value*> seen;
+  std::vector<ValueRef> stack(roots.begin(), roots.end());
+  while (!stack.empty()) {
+    const ValueRef value = std::move(stack.back());
+    stack.pop_back();
+    if (!value || value->buffer || !seen.insert(value.get()).second) continue;
+    if (value->file) found.push_back(value);
+    stack.insert(stack.end(), value->parents.begin(), value->parents.end());
+  }
+  for (const ValueRef& value : found) TD_RETURN_IF_ERROR(SendFile(*value));
+  return !found.empty();
+}
+
+absl::Status Session::SendFile(Value& value) {
+  auto free = [&value] { return !value.sending; };
+  mu_.Await(absl::Condition(&free));
+  if (value.buffer) return absl::OkStatus();
+  value.sending = true;
+  const Placement place = {value.devices.empty() ? HomeDevices() : value.devices, kWhole};
+  const std::shared_ptr<Buffer> buffer = NewBuffer(value, place);
+  mu_.Unlock();
+  const absl::Status status = connection_->Upload(
+      buffer->handles[0], value.dtype, value.shape, DeviceName(place.devices[0]), value.bytes(),
+      [&value](uint64_t offset, absl::Span<char> out) {
+        return value.file->Read(value.file_offset + offset, out);
+      },
+      Deadline());
+  mu_.Lock();
+  value.sending = false;
+  TD_RETURN_IF_ERROR(status);
+  for (size_t i = 1; i < place.devices.size(); ++i) {
+    SendCopy(buffer->handles[i], buffer->handles[0], place.devices[i]);
+  }
+  value.buffer = buffer;
+  value.SetFile(nullptr);
+  return absl::OkStatus();
 }
 
 absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {

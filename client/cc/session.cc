@@ -1,9 +1,11 @@
 #include "client/cc/session.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "client/cc/trace.h"
 #include "core/base/check.h"
@@ -454,6 +456,30 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   return NewState(std::move(value));
 }
 
+absl::StatusOr<StateRef> Session::FromFile(std::shared_ptr<const File> file, uint64_t offset,
+                                           DType dtype, absl::Span<const int64_t> shape) {
+  // Sizes other than 0 count even if there is a 0, because strides are made of them.
+  int64_t elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size > 0 && elements > std::numeric_limits<int64_t>::max() / size)) {
+      return InvalidArgument("'{}': {} is no shape of data in a file", file->path(), TextOf(shape));
+    }
+    elements *= std::max<int64_t>(size, 1);
+  }
+  if (absl::c_linear_search(shape, 0)) elements = 0;
+  const auto item = static_cast<uint64_t>(ItemSize(dtype));
+  const uint64_t room = offset <= file->size() ? file->size() - offset : 0;
+  if (offset > file->size() || item == 0 || static_cast<uint64_t>(elements) > room / item) {
+    return InvalidArgument("'{}': {}{} at byte {} does not fit in the file's {} bytes",
+                           file->path(), Name(dtype), TextOf(shape), offset, file->size());
+  }
+  absl::MutexLock lock(&mu_);
+  ValueRef value = NewLeaf(dtype, {shape.begin(), shape.end()});
+  value->SetFile(std::move(file));
+  value->file_offset = offset;
+  return NewState(std::move(value));
+}
+
 absl::StatusOr<std::vector<int64_t>> Session::ActualShape(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
@@ -485,7 +511,10 @@ absl::Status Session::DownloadVarying(const StateRef& state, absl::Span<char> ou
                            elements * item, out.size());
   }
   std::vector<char> whole(state->value->bytes());
-  TD_RETURN_IF_ERROR(DownloadWhole(state, absl::MakeSpan(whole)));
+  TD_RETURN_IF_ERROR(Download(state, [&whole](uint64_t offset, absl::Span<const char> data) {
+    std::copy(data.begin(), data.end(), whole.begin() + static_cast<int64_t>(offset));
+    return absl::OkStatus();
+  }));
   std::vector<int64_t> index(shape.size());
   const size_t row = static_cast<size_t>(shape.back()) * item;
   for (size_t to = 0; to < out.size(); to += row) {
@@ -503,10 +532,20 @@ absl::Status Session::DownloadVarying(const StateRef& state, absl::Span<char> ou
 
 absl::Status Session::Download(const StateRef& state, absl::Span<char> out) {
   if (AnyVaries(state->shape)) return DownloadVarying(state, out);
-  return DownloadWhole(state, out);
+  TD_RETURN_IF_ERROR(state->error);
+  const uint64_t bytes = static_cast<uint64_t>(NumElements(state->shape)) *
+                         static_cast<uint64_t>(ItemSize(state->stored_dtype));
+  if (out.size() != bytes) {
+    return InvalidArgument("{}{} takes {} bytes, room is for {}", Name(state->stored_dtype),
+                           TextOf(state->shape), bytes, out.size());
+  }
+  return Download(state, [out](uint64_t offset, absl::Span<const char> data) {
+    std::copy(data.begin(), data.end(), out.begin() + static_cast<int64_t>(offset));
+    return absl::OkStatus();
+  });
 }
 
-absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out) {
+absl::Status Session::Download(const StateRef& state, const Sink& sink) {
   TD_RETURN_IF_ERROR(Realize({state}));
   uint64_t run = 0;
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
@@ -514,10 +553,10 @@ absl::Status Session::DownloadWhole(const StateRef& state, absl::Span<char> out)
   if (run != 0) {
     TD_RETURN_IF_ERROR(connection_->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
   }
-  if (buffer->placement.axis == kWhole) {
-    return connection_->Download(buffer->handles[0], out, Deadline());
+  if (buffer->placement.axis != kWhole) {
+    return DownloadParts(*buffer, state->value->shape, sink);
   }
-  return DownloadParts(*buffer, state->value->shape, state->stored_dtype, out);
+  return connection_->Download(buffer->handles[0], buffer->bytes, sink, Deadline());
 }
 
 absl::Status Session::Wait(absl::Span<const StateRef> states) {

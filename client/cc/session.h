@@ -140,6 +140,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   absl::StatusOr<StateRef> Upload(absl::Span<const char> data, DType dtype,
                                   absl::Span<const int64_t> shape);
+  // The same of bytes in a file. They are sent when a run, or a download, first needs them.
+  absl::StatusOr<StateRef> FromFile(std::shared_ptr<const File> file, uint64_t offset, DType dtype,
+                                    absl::Span<const int64_t> shape);
 
   // The tensor on other devices. Its derivative is that of the tensor, where that is.
   StateRef Placed(const StateRef& state, const Placement& to);
@@ -159,6 +162,8 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::string& DeviceName(int64_t number) const;
   std::string DevicesText(absl::Span<const int64_t> devices) const;  // "CPU:0, CPU:1"
   absl::Status Download(const StateRef& state, absl::Span<char> out);
+  // Chunk by chunk. Sizes must be numbers.
+  absl::Status Download(const StateRef& state, const Sink& sink);
   // The shape with numbers for sizes that vary: those of the run that computed it, or of the values
   // that are bound now.
   absl::StatusOr<std::vector<int64_t>> ActualShape(const StateRef& state);
@@ -211,9 +216,8 @@ class Session : public std::enable_shared_from_this<Session> {
   using ValueRef = std::shared_ptr<Value>;
   struct Plan;
 
-  absl::Status DownloadWhole(const StateRef& state, absl::Span<char> out);
-  absl::Status DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape, DType dtype,
-                             absl::Span<char> out);
+  absl::Status DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape,
+                             const Sink& sink);
   absl::Status DownloadVarying(const StateRef& state, absl::Span<char> out);
   // The buffer of a computed tensor, and the run that fills it.
   std::shared_ptr<Buffer> BufferOf(const TensorState& state, uint64_t* run);
@@ -243,6 +247,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // Sends the data in files that the roots are built from, and says whether there was any: if so
+  // it let go of the lock meanwhile.
+  absl::StatusOr<bool> SendFiles(absl::Span<const ValueRef> roots)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status SendFile(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Roots on any devices, in an order in which what is needed comes first.
   absl::Status RealizeLocked(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Roots that one program computes, on these devices.

@@ -74,6 +74,15 @@ absl::Status Tensor::CopyTo(absl::Span<char> out) const {
   return state_->session->Download(state_, out);
 }
 
+absl::Status Tensor::CopyTo(const client::Sink& sink) const {
+  TD_RETURN_IF_ERROR(status());
+  if (AnyVaries(shape())) {
+    return InvalidArgument("copy: {} varies; read the whole of it, or take a slice of one size",
+                           client::TextOf(shape()));
+  }
+  return state_->session->Download(state_, sink);
+}
+
 absl::Status Tensor::SetRequiresGrad(bool requires_grad) const {
   TD_RETURN_IF_ERROR(status());
   if (requires_grad) {

@@ -93,6 +93,8 @@ class Tensor {
 
   // Row-major, little-endian; `out` has the tensor's size in bytes.
   absl::Status CopyTo(absl::Span<char> out) const;
+  // The same in chunks, from the first byte to the last. Sizes must be numbers.
+  absl::Status CopyTo(const client::Sink& sink) const;
   // T must be the type of the stored dtype.
   template <typename T>
   absl::StatusOr<std::vector<T>> ToHost() const;

@@ -45,7 +45,13 @@ Value::Value(std::shared_ptr<LiveValues> live, DType dtype, std::vector<int64_t>
   live_->Insert(this);
 }
 
+void Value::SetFile(std::shared_ptr<const File> data) {
+  live_->in_files.fetch_add((data != nullptr) - (file != nullptr), std::memory_order_relaxed);
+  file = std::move(data);
+}
+
 Value::~Value() {
+  SetFile(nullptr);
   live_->Erase(this);
   // By hand, because a chain of expressions may be longer than the stack is deep.
   std::vector<std::shared_ptr<Value>> dying = std::move(parents);

@@ -13,6 +13,7 @@
 #include <absl/container/flat_hash_set.h>
 #include <absl/synchronization/mutex.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "client/cc/connection.h"
+#include "client/cc/file.h"
 #include "core/ir/graph.h"
 #include "core/tensor/placement.h"
 
@@ -69,6 +71,9 @@ class LiveValues {
     function(values_);
   }
 
+  // Those whose data has not been sent from its file. Relaxed: publishes nothing else.
+  std::atomic<int64_t> in_files = 0;
+
  private:
   absl::Mutex mu_;
   absl::flat_hash_set<Value*> values_ ABSL_GUARDED_BY(mu_);
@@ -99,6 +104,12 @@ struct Value : std::enable_shared_from_this<Value> {
   std::shared_ptr<Value> dest;
 
   std::vector<std::shared_ptr<Value>> parents;  // what `node` or `init` was built from
+
+  // A leaf whose data lies in a file until a run needs it. Null again when it is sent.
+  void SetFile(std::shared_ptr<const File> data);
+  std::shared_ptr<const File> file;
+  uint64_t file_offset = 0;
+  bool sending = false;  // some thread does
 
   std::shared_ptr<Buffer> buffer;  // once computed
   // The expression that this was before: others may have been built over it.

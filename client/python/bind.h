@@ -92,6 +92,7 @@ void BindDType(py::module_& module);
 void BindCasts(py::class_<Tensor>& tensor);
 void BindDTypeArguments(py::class_<Tensor>& tensor);
 void BindClient(py::module_& module);
+void BindFile(py::module_& module, py::class_<Tensor>& tensor);
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor);
 void BindMovement(py::class_<Tensor>& tensor);
 void BindElementwise(py::module_& module, py::class_<Tensor>& tensor);

@@ -31,7 +31,7 @@ ARGUMENTS = {
 RETURNS = {
     "numpy": "np.ndarray[Any, Any]", "__array__": "np.ndarray[Any, Any]", "shape": "tuple[Any, ...]",
     "low": "int", "high": "int",
-    "device": "str", "nbytes": "int", "realize": "Tensor", "wait": "Tensor", "assign": "Tensor",
+    "device": "str", "path": "str", "nbytes": "int", "realize": "Tensor", "wait": "Tensor", "assign": "Tensor",
     "requires_grad_": "Tensor", "gradient": "list[Tensor]", "size": "Any", "__iter__": "Iterator[Tensor]",
     "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor", "split": "tuple[Tensor, ...]",
     "chunk": "list[Tensor]", "tensor_split": "tuple[Tensor, ...]", "hsplit": "tuple[Tensor, ...]", "vsplit": "tuple[Tensor, ...]",

@@ -14,6 +14,7 @@ PYBIND11_MODULE(_tensord, module) {
   BindSize(module);
   BindTensor(module, tensor);
   BindPlace(module, tensor);
+  BindFile(module, tensor);
   BindCasts(tensor);
   BindMovement(tensor);
   BindElementwise(module, tensor);

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from _tensord import Client, SymInt, Tensor, is_capturing, realize
 
-from tensord import autograd, dtypes, errors, fft, linalg, nn, random, signal, special
+from tensord import autograd, dtypes, errors, fft, io, linalg, nn, random, signal, special
 from tensord.autograd import (
     checkpoint,
     custom_gradient,
@@ -92,6 +92,7 @@ from tensord.errors import TensordError
 from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
 from tensord.interop import from_dlpack
+from tensord.io import load, save
 from tensord.jit import jit
 from tensord.loops import fori_loop, scan, while_loop
 from tensord.numerics import fast_math

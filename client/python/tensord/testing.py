@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from tensord.connection import _binary
+from tensord.errors import TensordError
 
 
 class Daemon:
@@ -69,3 +72,35 @@ class Daemon:
     def __exit__(self, *exception: object) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
+
+
+def fuzz_file(path: Path, load: Callable[[Path], Any], rounds: int) -> None:
+    """Loads a file with some bytes changed, many times over. It may load or not, but by no other error than ours.
+
+    Deterministic. The start of a file, where its header is, is changed more often than the rest.
+    """
+    original = path.read_bytes()
+    rng = random.Random(0)
+    for _ in range(rounds):
+        data = bytearray(original)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            at = rng.randrange(min(len(data), rng.choice((32, 256, len(data)))))
+            change = rng.randrange(5)
+            if change == 0:
+                data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+            elif change == 1:
+                data[at] ^= 1 << rng.randrange(8)
+            elif change == 2:
+                del data[at : at + rng.choice((1, 4, len(data)))]
+            elif change == 3:
+                data[at:at] = rng.randbytes(rng.choice((1, 8, 64)))
+            else:
+                start = rng.randrange(len(data))
+                data[at : at + 8] = data[start : start + 8]
+            if not data:
+                break
+        path.write_bytes(data)
+        try:
+            load(path)
+        except TensordError:
+            pass

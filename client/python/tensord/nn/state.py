@@ -1,15 +1,27 @@
-"""The tensors of a model, by name or as a list."""
+"""The tensors of a model, by name or as a list; and the files that hold such tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Union
 
 import numpy as np
-from _tensord import Tensor, realize
+from _tensord import Tensor
+from _tensord import realize as compute
 
 from tensord.errors import InvalidArgumentError
+from tensord.io import (
+    gguf_load,
+    safe_load,
+    safe_load_metadata,
+    safe_save,
+    tar_extract,
+    torch_load,
+    zip_extract,
+)
 from tensord.nn.module import INTERNAL, Module
+
+_BATCH_BYTES = 256 << 20
 
 
 def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]:
@@ -28,24 +40,46 @@ def get_parameters(obj: Any) -> list[Tensor]:
     return found
 
 
-def load_state_dict(obj: Any, state: Mapping[str, Union[Tensor, np.ndarray[Any, Any]]], *,
-                    strict: bool = True) -> None:
-    """Assigns tensors by name. `strict`: the names must be the same on both sides."""
-    own = get_state_dict(obj)
-    if strict and own.keys() != state.keys():
+def load_state_dict(model: Any, state_dict: Mapping[str, Union[Tensor, np.ndarray[Any, Any]]], strict: bool = True,
+                    verbose: bool = False, consume: bool = False, realize: bool = True) -> list[Tensor]:
+    """Assigns to the tensors of a model those of the same names, cast to the model's dtypes, and returns the model's.
+
+    ValueError for another shape, except () for (1,) and back, and if `strict` for a name that one side lacks: before
+    anything is assigned. `verbose` prints names that are passed over. `consume` takes what was loaded out of
+    `state_dict`, so that its memory is free when the next tensors are. `realize` computes them now; what comes from a
+    file is else read when it is first used.
+    """
+    own = get_state_dict(model)
+    if strict and own.keys() != state_dict.keys():
         raise InvalidArgumentError(
-            f"load_state_dict: missing {sorted(own.keys() - state.keys())}, unexpected "
-            f"{sorted(state.keys() - own.keys())}")
+            f"load_state_dict: missing {sorted(own.keys() - state_dict.keys())}, unexpected "
+            f"{sorted(state_dict.keys() - own.keys())}")
+    if consume and not isinstance(state_dict, MutableMapping):
+        raise InvalidArgumentError("load_state_dict: consume needs a dict to take tensors out of")
+    for name in own.keys() & state_dict.keys():
+        here, there = tuple(own[name].shape), tuple(state_dict[name].shape)
+        if here != there and {here, there} != {(), (1,)}:
+            raise InvalidArgumentError(f"load_state_dict: '{name}' has shape {here}, the new one {there}")
+    if verbose:
+        for name in sorted(own.keys() ^ state_dict.keys()):
+            print(f"load_state_dict: '{name}' is not in the {'state' if name in own else 'model'}")
+    loaded: list[Tensor] = []
+    pending: list[Tensor] = []
     for name, tensor in own.items():
-        if name not in state:
+        if name not in state_dict:
             continue
-        given = state[name]
+        given = state_dict.pop(name) if consume and isinstance(state_dict, MutableMapping) else state_dict[name]
         value = given if isinstance(given, Tensor) else Tensor(given)
-        if tuple(value.shape) != tuple(tensor.shape):
-            raise InvalidArgumentError(
-                f"load_state_dict: '{name}' has shape {tensor.shape}, the new one {value.shape}")
-        tensor.assign(value.cast(tensor.dtype))
-    realize(list(own.values()))
+        tensor.assign(value.reshape(tensor.shape).cast(tensor.dtype))
+        loaded.append(tensor)
+        pending.append(tensor)
+        # Not one program for all: what is in files would then all be on the device twice.
+        if realize and sum(other.numel() * other.dtype.itemsize for other in pending) > _BATCH_BYTES:
+            compute(pending)
+            pending = []
+    if realize:
+        compute(pending)
+    return loaded
 
 
 def _walk(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
@@ -67,3 +101,9 @@ def _walk(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
         return
     for name, value in items:
         yield from _walk(value, f"{path}.{name}" if path else name, seen)
+
+
+__all__ = [
+    "get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save",
+    "tar_extract", "torch_load", "zip_extract",
+]  # fmt: skip
