@@ -477,6 +477,7 @@ absl::StatusOr<StateRef> Session::FromFile(std::shared_ptr<const File> file, uin
   ValueRef value = NewLeaf(dtype, {shape.begin(), shape.end()});
   value->SetFile(std::move(file));
   value->file_offset = offset;
+  if (const std::vector<int64_t>* devices = DefaultDevices()) value->devices = *devices;
   return NewState(std::move(value));
 }
 
