@@ -34,6 +34,7 @@ PYBIND11_MODULE(_tensord, module) {
   BindDTypeArguments(tensor);
   BindGradient(module);
   BindJit(module);
+  BindKernel(module);
   BindLoop(module);
   BindSpellings(tensor);
 }
