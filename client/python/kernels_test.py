@@ -158,11 +158,16 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["CPU:0", "INTERP:0"])
-def device(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param[:3])
-    with Daemon(folder, "--devices", "cpu,interp") as daemon, tensord.connect(daemon.address, device=request.param) as client:
-        yield client
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    with Daemon(tmp_path_factory.mktemp("both"), "--devices", "cpu,interp,null") as daemon:
+        yield daemon
+
+
+@pytest.fixture(params=["CPU:0", "INTERP:0"])
+def device(request, both, client):
+    with tensord.connect(both.address, device=request.param) as connected:
+        yield connected
 
 
 def close(actual, expected):

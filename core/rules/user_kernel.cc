@@ -25,6 +25,9 @@ constexpr size_t kMaxBodyBytes = 256 << 10;
 constexpr size_t kMaxBodyNodes = 2048;
 constexpr int kMaxBodyDepth = 256;
 constexpr size_t kMaxUserBuffers = 32;
+// Comparisons that one gate is made of, counted as often as they are used in it: a proof looks at
+// each.
+constexpr int kMaxComparisons = 32;
 // Turns of all its ranges together, and what one range may count to.
 constexpr int64_t kMaxTurns = int64_t{1} << 56;
 constexpr int64_t kMaxRange = int64_t{1} << 40;
@@ -320,10 +323,31 @@ class Reader {
     return absl::OkStatus();
   }
 
+  // How many comparisons a condition is made of, at most kMaxComparisons + 1.
+  absl::flat_hash_map<const Node*, int> CountComparisons() const {
+    constexpr OpSet kLogic = OpBit(Op::kAnd) | OpBit(Op::kOr) | OpBit(Op::kXor) | OpBit(Op::kMul) |
+                             OpBit(Op::kAdd) | OpBit(Op::kMin) | OpBit(Op::kMax);
+    absl::flat_hash_map<const Node*, int> count;
+    for (const Node* node : order_) {
+      int& mine = count[node];
+      if (node->dtype != DType::kBool) continue;
+      mine = 1;
+      if (!In(node->op, kLogic)) continue;
+      mine = std::min(count.at(node->src[0]) + count.at(node->src[1]), kMaxComparisons + 1);
+    }
+    return count;
+  }
+
   absl::Status CheckBounds() const {
+    const absl::flat_hash_map<const Node*, int> comparisons = CountComparisons();
     std::vector<const Node*> loads;
     for (const Node* node : order_) {
-      if (node->op == Op::kLoad) loads.push_back(node);
+      if (node->op != Op::kLoad) continue;
+      loads.push_back(node);
+      if (node->src.size() > 2 && comparisons.at(node->src[2]) > kMaxComparisons) {
+        return ResourceExhausted("the gate of {} has more than {} comparisons", PrintNode(node),
+                                 kMaxComparisons);
+      }
     }
     const Node* load = FirstUnproven(loads);
     if (load == nullptr) return absl::OkStatus();

@@ -191,6 +191,24 @@ TEST(UserKernelTest, SizeIsLimited) {
             std::string_view::npos);
 }
 
+// Shared parts of a gate are looked at once for each way that leads to them.
+TEST(UserKernelTest, GatesAreLimited) {
+  std::string text = std::string(kStart) + "%20 = CmpLt bool %8 %1\n%21 = CmpLt bool %8 %0\n";
+  int gate = 20, other = 21;
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("%{} = And bool %{} %{}\n%{} = Or bool %{} %{}\n", other + 1, gate, other,
+                        other + 2, gate, other);
+    gate = other + 1;
+    other += 2;
+  }
+  text += fmt::format(
+      "%9000 = Load float32 %3 %7 %{}\n%9001 = Store %2 %7 %9000\n%9002 = Sink %9001\n"
+      "return %9002\n",
+      gate);
+  EXPECT_NE(Message(Read(text)).find("more than 32 comparisons"), std::string_view::npos)
+      << Read(text);
+}
+
 TEST(UserKernelTest, NamesAreIdentifiers) {
   for (const std::string_view name : {"", "1k", "a b", "a-b", "\xc3\xa4"}) {
     EXPECT_NE(Message(Read("return", name)).find("a kernel's name is letters"),

@@ -1,6 +1,6 @@
 #include "core/schedule/user_kernel.h"
 
-#include <absl/container/flat_hash_set.h>
+#include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
 
@@ -10,8 +10,8 @@
 namespace tensord {
 namespace {
 
-// A range that several Folds reduce becomes one for each, as codegen wants them: it finds out by
-// itself which of them may run in one loop.
+// Each Fold gets ranges of its own, as codegen wants them: it finds out by itself which may run in
+// one loop. One that is reduced inside of another is not touched by the other's.
 std::vector<const Node*> SeparateFolds(Graph& graph, std::vector<const Node*> roots) {
   int64_t next = 0;
   std::vector<const Node*> folds;
@@ -19,12 +19,10 @@ std::vector<const Node*> SeparateFolds(Graph& graph, std::vector<const Node*> ro
     if (node->op == Op::kRange) next = std::max(next, node->range_id() + 1);
     if (node->op == Op::kFold) folds.push_back(node);
   }
-  absl::flat_hash_set<const Node*> used;
   ReplacementMap done;
   for (const Node* fold : folds) {  // inner ones first
     ReplacementMap fresh;
     for (const Node* range : fold->src.subspan(1)) {
-      if (used.insert(range).second) continue;
       const Node* own = graph.Range(next++, range->range_size(), RangeKind::kReduce);
       fresh[range] = {own, {own}};
     }

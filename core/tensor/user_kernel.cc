@@ -32,48 +32,86 @@ constexpr OpSet kTransparent =
 
 bool IsIndexable(const Node* node) { return CheckDim(node).ok(); }
 
-// An integer as an index: what was computed from ranges becomes arithmetic on indices, of which
-// bounds can be proven. Null if that may overflow.
-const Node* ToIndex(Graph& graph, const Node* node) {
-  if (node->dtype == DType::kIndex) return node;
-  if (node->IsConst()) {
-    const Node* constant = graph.Index(node->Int());
-    return node->dtype != DType::kUint64 && IsIndexable(constant) ? constant : nullptr;
-  }
-  if (node->op == Op::kCast && node->lo == node->src[0]->lo && node->hi == node->src[0]->hi &&
-      (node->src[0]->dtype == DType::kIndex || IsInt(node->src[0]->dtype))) {
-    return ToIndex(graph, node->src[0]);
-  }
-  const bool divides = node->op == Op::kFloorDiv || node->op == Op::kFloorMod;
-  if (In(node->op, kIndexArithmetic) &&
-      (!divides || (node->src[1]->IsConst() && node->src[1]->Int() > 0))) {
-    const Node* a = ToIndex(graph, node->src[0]);
-    const Node* b = node->src.size() > 1 ? ToIndex(graph, node->src[1]) : a;
-    if (a != nullptr && b != nullptr && CheckDimOp(node->op, a, b).ok()) {
-      const Node* made =
-          node->src.size() > 1 ? graph.Make(node->op, {a, b}) : graph.Make(node->op, {a});
-      const bool wraps = node->dtype != DType::kWeakInt && node->dtype != DType::kUint64 &&
-                         (made->lo < IntMin(node->dtype) || made->hi > IntMax(node->dtype));
-      if (IsIndexable(made) && !wraps) return made;
-    }
-  }
-  const Node* made = graph.Cast(node, DType::kIndex);
-  return IsIndexable(made) ? made : nullptr;
-}
+// What was computed from ranges as integers, as arithmetic on indices, of which bounds can be
+// proven.
+class Indexer {
+ public:
+  explicit Indexer(Graph& graph) : graph_(graph) {}
 
-// A condition with comparisons of indices in the place of those of integers.
-const Node* ToGate(Graph& graph, const Node* node) {
-  if (In(node->op, kComparisons) && node->src[0]->dtype != DType::kUint64 &&
-      (IsInt(node->src[0]->dtype) || node->src[0]->dtype == DType::kWeakInt)) {
-    const Node *a = ToIndex(graph, node->src[0]), *b = ToIndex(graph, node->src[1]);
-    if (a == nullptr || b == nullptr || !CheckDimOp(Op::kSub, a, b).ok()) return node;
-    return graph.Make(node->op, {a, b});
+  // An integer as an index. Null if arithmetic on it might overflow.
+  const Node* ToIndex(const Node* node) {
+    if (const auto found = indices_.find(node); found != indices_.end()) return found->second;
+    if (depth_ == kMaxDepth) return nullptr;
+    ++depth_;
+    const Node* index = NewIndex(node);
+    --depth_;
+    return indices_[node] = index;
   }
-  constexpr OpSet kLogic =
-      OpBit(Op::kAnd) | OpBit(Op::kOr) | OpBit(Op::kXor) | OpBit(Op::kMul) | OpBit(Op::kAdd);
-  if (node->dtype != DType::kBool || !In(node->op, kLogic)) return node;
-  return graph.Make(node->op, {ToGate(graph, node->src[0]), ToGate(graph, node->src[1])});
-}
+
+  // A condition with comparisons of indices in the place of those of integers.
+  const Node* ToGate(const Node* node) {
+    if (const auto found = gates_.find(node); found != gates_.end()) return found->second;
+    if (depth_ == kMaxDepth) return node;
+    ++depth_;
+    const Node* gate = NewGate(node);
+    --depth_;
+    return gates_[node] = gate;
+  }
+
+ private:
+  static constexpr int kMaxDepth = 256;  // deeper kernels are refused anyhow
+
+  const Node* NewIndex(const Node* node) {
+    if (node->dtype == DType::kIndex) return node;
+    if (node->IsConst()) {
+      const Node* constant = graph_.Index(node->Int());
+      return node->dtype != DType::kUint64 && IsIndexable(constant) ? constant : nullptr;
+    }
+    if (node->op == Op::kCast && node->lo == node->src[0]->lo && node->hi == node->src[0]->hi &&
+        (node->src[0]->dtype == DType::kIndex || IsInt(node->src[0]->dtype))) {
+      return ToIndex(node->src[0]);
+    }
+    if (const Node* made = Arithmetic(node)) return made;
+    const Node* made = graph_.Cast(node, DType::kIndex);
+    return IsIndexable(made) ? made : nullptr;
+  }
+
+  // Null where it is none, or not the same on indices.
+  const Node* Arithmetic(const Node* node) {
+    const bool divides = node->op == Op::kFloorDiv || node->op == Op::kFloorMod;
+    if (!In(node->op, kIndexArithmetic)) return nullptr;
+    if (divides && (!node->src[1]->IsConst() || node->src[1]->Int() <= 0)) return nullptr;
+    std::vector<const Node*> src;
+    for (const Node* operand : node->src) {
+      src.push_back(ToIndex(operand));
+      if (src.back() == nullptr) return nullptr;
+    }
+    if (!CheckDimOp(node->op, src.front(), src.back()).ok()) return nullptr;
+    const Node* made = graph_.Make(node->op, src, {});
+    const bool wraps = node->dtype == DType::kUint64 ||
+                       (node->dtype != DType::kWeakInt &&
+                        (made->lo < IntMin(node->dtype) || made->hi > IntMax(node->dtype)));
+    return IsIndexable(made) && !wraps ? made : nullptr;
+  }
+
+  const Node* NewGate(const Node* node) {
+    if (In(node->op, kComparisons)) {
+      const DType dtype = node->src[0]->dtype;
+      if (dtype == DType::kUint64 || (!IsInt(dtype) && dtype != DType::kWeakInt)) return node;
+      const Node *a = ToIndex(node->src[0]), *b = ToIndex(node->src[1]);
+      if (a == nullptr || b == nullptr || !CheckDimOp(Op::kSub, a, b).ok()) return node;
+      return graph_.Make(node->op, {a, b});
+    }
+    constexpr OpSet kLogic =
+        OpBit(Op::kAnd) | OpBit(Op::kOr) | OpBit(Op::kXor) | OpBit(Op::kMul) | OpBit(Op::kAdd);
+    if (node->dtype != DType::kBool || !In(node->op, kLogic)) return node;
+    return graph_.Make(node->op, {ToGate(node->src[0]), ToGate(node->src[1])});
+  }
+
+  Graph& graph_;
+  int depth_ = 0;
+  absl::flat_hash_map<const Node*, const Node*> indices_, gates_;
+};
 
 // A reduce range without turns: nothing that depends on it is ever computed.
 bool IsTurnless(const Node* range) { return range->range_id() < 0; }
@@ -194,6 +232,7 @@ std::optional<Expr> UserKernelBody::ReadIndex(Graph& graph, const Operand& opera
                 InvalidArgument("kernel '{}': {} has shape {} and {} indices are given", name_,
                                 operand.name, ShapeText(operand.shape), index.size()));
   }
+  Indexer indexer(graph);
   for (const Expr& part : index) {
     if (!part.ok()) return part;
     const bool integer = IsInt(part.dtype()) || part.dtype() == DType::kWeakInt;
@@ -201,7 +240,7 @@ std::optional<Expr> UserKernelBody::ReadIndex(Graph& graph, const Operand& opera
       return Fail(part, "kernel '{}': an index of {} is {}{}, it must be an integer without axes",
                   name_, operand.name, Name(part.dtype()), ShapeText(part.shape()));
     }
-    axes.push_back(ToIndex(graph, part.node()));
+    axes.push_back(indexer.ToIndex(part.node()));
     if (axes.back() == nullptr) {
       return Fail(part,
                   "kernel '{}': an index of {} has no bounds: clamp it to those of the axis, or "
@@ -224,7 +263,7 @@ Expr UserKernelBody::Load(Graph& graph, size_t input, absl::Span<const Expr> ind
       return Fail(*gate, "kernel '{}': the gate of {} is {}{}, it must be a bool without axes",
                   name_, operand.name, Name(gate->dtype()), ShapeText(gate->shape()));
     }
-    open = ToGate(graph, gate->node());
+    open = Indexer(graph).ToGate(gate->node());
     if (open->IsConst() && open->Int() == 1) open = nullptr;
   }
   const bool never = open != nullptr && open->IsConst();
