@@ -193,7 +193,7 @@ TEST(UserKernelTest, SizeIsLimited) {
 
 // Shared parts of a gate are looked at once for each way that leads to them.
 TEST(UserKernelTest, GatesAreLimited) {
-  std::string text = std::string(kStart) + "%20 = CmpLt bool %8 %1\n%21 = CmpLt bool %8 %0\n";
+  std::string text = std::string(kStart) + "%20 = CmpLt bool %8 %1\n%21 = CmpLt bool %0 %8\n";
   int gate = 20, other = 21;
   for (int i = 0; i < 40; ++i) {
     text += fmt::format("%{} = And bool %{} %{}\n%{} = Or bool %{} %{}\n", other + 1, gate, other,

@@ -71,9 +71,25 @@ class Indexer {
         (node->src[0]->dtype == DType::kIndex || IsInt(node->src[0]->dtype))) {
       return ToIndex(node->src[0]);
     }
+    if (const Node* extreme = AsExtreme(node); extreme != node) return ToIndex(extreme);
     if (const Node* made = Arithmetic(node)) return made;
     const Node* made = graph_.Cast(node, DType::kIndex);
     return IsIndexable(made) ? made : nullptr;
+  }
+
+  // Clamp chooses by comparisons. Of the larger or smaller one of two, bounds are known.
+  const Node* AsExtreme(const Node* node) {
+    if (node->op != Op::kWhere || node->src[0]->op != Op::kCmpLt) return node;
+    const Node *less = node->src[0]->src[0], *more = node->src[0]->src[1];
+    const bool is_min = node->src[1] == less && node->src[2] == more;
+    const bool is_max = node->src[1] == more && node->src[2] == less;
+    if ((!is_min && !is_max) || depth_ == kMaxDepth) return node;
+    if (const auto found = extremes_.find(node); found != extremes_.end()) return found->second;
+    ++depth_;
+    const Node* extreme =
+        graph_.Make(is_min ? Op::kMin : Op::kMax, {AsExtreme(less), AsExtreme(more)});
+    --depth_;
+    return extremes_[node] = extreme;
   }
 
   // Null where it is none, or not the same on indices.
@@ -110,7 +126,7 @@ class Indexer {
 
   Graph& graph_;
   int depth_ = 0;
-  absl::flat_hash_map<const Node*, const Node*> indices_, gates_;
+  absl::flat_hash_map<const Node*, const Node*> indices_, gates_, extremes_;
 };
 
 // A reduce range without turns: nothing that depends on it is ever computed.

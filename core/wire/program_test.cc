@@ -136,7 +136,8 @@ Program KernelProgram() {
   Graph& graph = program.graph;
   const Node* x = graph.Param(0, DType::kFloat32, {2, 3});
   const Node* y = graph.Param(1, DType::kFloat32, {2, 3});
-  const user_kernel::Output outputs[] = {{DType::kFloat32, {2, 3}}, {DType::kFloat32, {2}}};
+  const int64_t matrix[] = {2, 3}, rows[] = {2};
+  const user_kernel::Output outputs[] = {{DType::kFloat32, matrix}, {DType::kFloat32, rows}};
   const std::string text = user_kernel::TextOf("both", kBody);
   const Node* call = graph.Make(
       {.op = Op::kUserKernel, .src = {x, y}, .ints = user_kernel::IntsOf(outputs), .text = text});
