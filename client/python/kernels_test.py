@@ -176,7 +176,8 @@ def close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize(("function", "arrays", "out", "numpy"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("function", "arrays", "out", "numpy"), [case[1:] for case in CASES],
+                         ids=[case[0] for case in CASES])  # fmt: skip
 def test_computes_what_numpy_computes(device, function, arrays, out, numpy):
     tensors = [Tensor(array) for array in arrays]
     results = function(*tensors, out=out) if out is not None else function(*tensors, out_like=tensors[0])
@@ -458,8 +459,8 @@ def unrolled(out, x):
 
 
 @pytest.mark.parametrize(("function", "error", "message"), [
-    (wrong_row, ValueError, r"kernel 'wrong_row': x\[r0, r1 \+ 1\] may be outside: axis 1 has size 3, and r1 \+ 1 is in "
-                            r"\[1, 3\]; give the read a gate"),
+    (wrong_row, ValueError, r"kernel 'wrong_row': x\[r0, r1 \+ 1\] may be outside: axis 1 has size 3, and r1 \+ 1 is "
+                            r"in \[1, 3\]; give the read a gate"),
     (wrong_gate, ValueError, r"x\[r0, r1 - 1\] may be outside: axis 1 has size 3.*the gate does not prove"),
     (condition_outside, ValueError, r"x\[r0, r1 - 1\] may be outside"),
     (race, ValueError, "the value depends on r1, so each place would be stored 3 times"),

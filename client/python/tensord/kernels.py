@@ -7,10 +7,10 @@
 
     y = add_one(x, out_like=x)
 
-The function is called with descriptions of its outputs and inputs and runs once for each set of shapes and dtypes asked
-for, not once for each element: ranges stand for all turns of a loop, and what is computed of them and of elements is the
-code of the loop. They are tensors without axes and without data, so everything elementwise works on them: arithmetic,
-comparisons, tensord.where, exp, float(), ... The compiler vectorises the loops and runs them in parallel.
+The function is called with descriptions of its outputs and inputs, once for each call and not once for each element:
+ranges stand for all turns of a loop, and what is computed of them and of elements is the code of the loop. They are
+tensors without axes and without data, so everything elementwise works on them: arithmetic, comparisons, tensord.where,
+exp, float(), ... The compiler vectorises the loops and runs them in parallel.
 
 What it may rely on is proven when the kernel is called; see docs/kernels.md for the rules.
 """
@@ -62,7 +62,8 @@ class _Operand:
             elif isinstance(part, int):
                 result.append(Tensor(part + self.shape[axis] if part < 0 else part))
             else:
-                raise TypeError(f"{self._name}: an index is an integer or a value of the kernel, not a {type(part).__name__}")
+                raise TypeError(f"{self._name}: an index is an integer or a value of the kernel, not a "
+                                f"{type(part).__name__}")  # fmt: skip
         return result
 
 
@@ -84,7 +85,7 @@ class Input(_Operand):
         return self._call.load(self._number, self._index(index))
 
     def at(self, *index: Any, where: Tensor, other: Scalar = 0) -> Tensor:
-        """The element at the index where the condition holds, `other` elsewhere; only there must the index be inside."""
+        """The element at the index where the condition holds, and only there must it be inside; `other` elsewhere."""
         gate = where if isinstance(where, Tensor) else Tensor(bool(where))
         value = self._call.load(self._number, self._index(index), gate)
         if isinstance(other, (bool, int, float)) and other == 0:
@@ -126,11 +127,11 @@ class Kernel:
                             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
 
     def gradient(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Gives the kernel a gradient: `rule(*grads, *inputs)`, with a gradient for each output, computes those of the inputs.
+        """Gives the kernel a gradient: `rule(*grads, *inputs)`, with a gradient for each output.
 
-        It returns one for each argument, in order, None where there is none. A keyword parameter `outputs` gets what the
-        kernel computed. The rule is called when the kernel is, so it computes with tensors and asks for no data. What it
-        returns can be differentiated again.
+        It returns the gradient of each argument, in order, None where there is none. A keyword parameter `outputs` gets
+        what the kernel computed. The rule is called when the kernel is, so it computes with tensors and asks for no
+        data. What it returns can be differentiated again.
         """
         self._rule = rule
         return rule
@@ -145,7 +146,7 @@ class Kernel:
             [(names[k], dtype, list(shape)) for k, (shape, dtype) in enumerate(described)],
             tensors, [names[len(described) + i] for i in places])  # fmt: skip
         if not call.is_empty:
-            arguments: list[Any] = [Output(call, k, names[k], shape, dtype) for k, (shape, dtype) in enumerate(described)]
+            arguments: list[Any] = [Output(call, k, names[k], *one) for k, one in enumerate(described)]
             numbers = iter(range(len(places)))
             for i, value in enumerate(inputs):
                 if isinstance(value, Tensor):
