@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "client/cc/fake_daemon.h"
+#include "client/cc/kernel.h"
 #include "client/cc/ops.h"
 #include "core/tensor/create.h"
 
@@ -315,6 +316,39 @@ TEST_F(ClientTest, ATensorThatGetsMemoryOfItsOwnIsNoView) {
   ASSERT_TRUE(own.Assign(own + 1.0).ok());
   EXPECT_EQ(Data(t), (Floats{1, 2}));
   EXPECT_EQ(Data(own), (Floats{2, 3}));
+}
+
+// A matrix times a vector whose elements before the first are 0, and its rows' largest elements.
+TEST_F(ClientTest, CallsKernelsWrittenByHand) {
+  const Tensor x = client_->FromHost<float>({1, 2, 3, 4, 5, 6}, {2, 3}), w = Vector({1, 10, 100});
+  const auto call = [&] {
+    return CallKernel("matvec", {{DType::kFloat32, {2}}, {DType::kFloat32, {2}}}, {x, w},
+                      [](KernelCall& kernel) {
+                        const Tensor i = kernel.Range(2), k = kernel.ReduceRange(3);
+                        const Tensor before = kernel.Load(1, {k - 1}, Gt(k, 0));
+                        const Tensor value = kernel.Load(0, {i, k});
+                        EXPECT_TRUE(kernel.Store(0, {i}, kernel.Sum(value * before, {k})).ok());
+                        EXPECT_TRUE(kernel.Store(1, {i}, kernel.Max(value, {k})).ok());
+                      });
+  };
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<Tensor> results = call();
+    ASSERT_EQ(results.size(), 2u);
+    ASSERT_TRUE(results[0].ok()) << results[0].status();
+    EXPECT_EQ(Data(results[0] + results[1]), (Floats{35, 71}));
+  }
+  EXPECT_EQ(Programs(), 1);
+}
+
+TEST_F(ClientTest, KernelsThatMayReadOutsideAreErrors) {
+  const std::vector<Tensor> results =
+      CallKernel("next", {{DType::kFloat32, {3}}}, {Vector({1, 2, 3})}, [](KernelCall& kernel) {
+        const Tensor i = kernel.Range(3);
+        EXPECT_FALSE(kernel.Store(0, {i}, kernel.Load(0, {i + i})).ok());
+      });
+  EXPECT_NE(Message(results[0].status()).find("kernel 'next': input0[2*r0] may be outside"),
+            std::string_view::npos)
+      << results[0].status();
 }
 
 }  // namespace

@@ -280,6 +280,11 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
           "the gradient that comes in to a custom gradient has no data yet: its rule computes with "
           "tensors only");
     }
+    if ((Info(node->op).levels & (kTensorLevel | kKernelLevel)) == kKernelLevel) {
+      return FailedPrecondition(
+          "this value was made in the function of a kernel and has no data outside of it; store it "
+          "to an output");
+    }
     if (node->op == Op::kParam) {
       return Internal("an expression reads input {}, of which nothing is known", node->slot());
     }

@@ -111,6 +111,7 @@ void BindSize(py::module_& module);
 void BindCreators(py::class_<Tensor>& tensor);
 void BindGradient(py::module_& module);
 void BindJit(py::module_& module);
+void BindKernel(py::module_& module);
 void BindLoop(py::module_& module);
 void BindSpellings(py::class_<Tensor>& tensor);  // after all that binds methods
 

@@ -29,7 +29,7 @@ ARGUMENTS = {
 }  # fmt: skip
 # Where one cannot know from C++ what is returned.
 RETURNS = {
-    "numpy": "np.ndarray[Any, Any]", "__array__": "np.ndarray[Any, Any]", "shape": "tuple[Any, ...]",
+    "is_empty": "bool", "numpy": "np.ndarray[Any, Any]", "__array__": "np.ndarray[Any, Any]", "shape": "tuple[Any, ...]",
     "low": "int", "high": "int",
     "device": "str", "path": "str", "nbytes": "int", "realize": "Tensor", "wait": "Tensor", "assign": "Tensor",
     "requires_grad_": "Tensor", "gradient": "list[Tensor]", "size": "Any", "__iter__": "Iterator[Tensor]",

@@ -35,6 +35,7 @@ PYBIND11_MODULE(_tensord, module) {
   BindDTypeArguments(tensor);
   BindGradient(module);
   BindJit(module);
+  BindKernel(module);
   BindLoop(module);
   BindSpellings(tensor);
 }

@@ -77,6 +77,8 @@ std::string AtomText(const Node* atom) {
   switch (atom->op) {
     case Op::kVariable:
       return std::string(atom->text);
+    case Op::kRange:
+      return fmt::format("r{}", atom->range_id());
     case Op::kMul:
       return FactorText(atom->src[0]) + "*" + FactorText(atom->src[1]);
     case Op::kFloorDiv:

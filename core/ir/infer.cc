@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/ir/dims.h"
+#include "core/ir/user_kernel.h"
 
 namespace tensord {
 namespace {
@@ -241,6 +242,48 @@ absl::Status InferExchange(const NodeSpec& spec, Sizes& shape) {
   return CheckSizes(spec.op, shape);
 }
 
+// What the attribute says of the outputs. That the body fits is checked where it is read.
+absl::Status CheckUserKernel(const NodeSpec& spec) {
+  const std::optional<std::vector<user_kernel::Output>> outputs = user_kernel::OutputsOf(spec.ints);
+  if (!outputs || outputs->empty()) {
+    return InvalidArgument("UserKernel: the attribute is no list of outputs: dtype, rank, dims");
+  }
+  for (const user_kernel::Output& output : *outputs) {
+    if (ItemSize(output.dtype) == 0) {
+      return InvalidArgument("UserKernel: an output is {}, which memory can't hold",
+                             Name(output.dtype));
+    }
+    Sizes sizes;
+    for (const int64_t size : output.dims) sizes.push_back({size});
+    TD_RETURN_IF_ERROR(CheckSizes(spec.op, sizes));
+  }
+  for (const Node* src : spec.src) {
+    if (src->has_dims()) {
+      return InvalidArgument("UserKernel: an input has shape {}: its sizes must be numbers",
+                             ShapeText(src));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferUserKernelResult(const NodeSpec& spec, Sizes& shape) {
+  const Node* call = spec.src[0];
+  if (call->op != Op::kUserKernel) {
+    return InvalidArgument("UserKernelResult: the operand is a {}", Name(call->op));
+  }
+  const std::vector<user_kernel::Output> outputs = user_kernel::OutputsOf(call);
+  if (spec.ints[0] < 0 || spec.ints[0] >= static_cast<int64_t>(outputs.size())) {
+    return InvalidArgument("UserKernelResult: there is no output {}", spec.ints[0]);
+  }
+  const user_kernel::Output& output = outputs[spec.ints[0]];
+  if (output.dtype != spec.dtype) {
+    return InvalidArgument("UserKernelResult: output {} is {}, not {}", spec.ints[0],
+                           Name(output.dtype), Name(spec.dtype));
+  }
+  for (const int64_t size : output.dims) shape.push_back({size});
+  return absl::OkStatus();
+}
+
 absl::Status CheckScatter(const NodeSpec& spec) {
   const Node *x = spec.src[0], *index = spec.src[1], *values = spec.src[2];
   TD_RETURN_IF_ERROR(CheckAxis(spec.op, spec.ints[1], x));
@@ -316,6 +359,10 @@ absl::Status InferShape(Graph& graph, const NodeSpec& spec, Sizes& shape) {
       return CheckLoop(spec);
     case Op::kLoopResult:
       return InferLoopResult(spec, shape);
+    case Op::kUserKernel:
+      return CheckUserKernel(spec);
+    case Op::kUserKernelResult:
+      return InferUserKernelResult(spec, shape);
     case Op::kRange:
       for (const Node* bound : spec.src) {
         if (bound->dtype != DType::kIndex) return InvalidArgument("Range: the bound is no index");
@@ -359,6 +406,8 @@ OpSet Bits(std::initializer_list<Op> ops) {
 }
 
 absl::Status CheckOperandDTypes(const NodeSpec& spec) {
+  constexpr OpSet kTakeVoid =
+      OpBit(Op::kSink) | OpBit(Op::kLoopResult) | OpBit(Op::kUserKernelResult);
   static const DTypeNeed kNeeds[] = {
       {Bits({Op::kExp, Op::kLog, Op::kSin, Op::kSqrt, Op::kTrunc, Op::kDiv, Op::kWithSlope}),
        IsFloat, "a float"},
@@ -380,7 +429,7 @@ absl::Status CheckOperandDTypes(const NodeSpec& spec) {
                            Name(spec.src[0]->dtype));
   }
   for (const Node* src : spec.src) {
-    if (src->dtype == DType::kVoid && spec.op != Op::kSink && spec.op != Op::kLoopResult) {
+    if (src->dtype == DType::kVoid && !In(spec.op, kTakeVoid)) {
       return InvalidArgument("{}: operand {} has no value", Name(spec.op), Name(src->op));
     }
   }
@@ -464,6 +513,7 @@ absl::Status CheckAttribute(const NodeSpec& spec) {
     case AttrKind::kShape:
     case AttrKind::kAxes:
     case AttrKind::kPairs:
+    case AttrKind::kUserKernel:
     case AttrKind::kPlace:    break;
       // clang-format on
   }

@@ -9,7 +9,8 @@ namespace {
 
 // What makes an expression worth computing once: memory read, sums, random numbers (Xor).
 constexpr OpSet kDear = OpBit(Op::kParam) | OpBit(Op::kCarry) | OpBit(Op::kLoop) |
-                        OpBit(Op::kReduce) | OpBit(Op::kGather) | OpBit(Op::kXor);
+                        OpBit(Op::kReduce) | OpBit(Op::kGather) | OpBit(Op::kXor) |
+                        OpBit(Op::kUserKernel);
 
 // Levels of the states that a node depends on from inside their loops, as bits.
 using OpenLevels = absl::flat_hash_map<const Node*, uint64_t>;

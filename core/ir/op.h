@@ -48,6 +48,7 @@ enum class AttrKind : uint8_t {
   kLoop,      // ints = level, most iterations
   kExchange,  // ints = ExchangeKind, number of devices, shift
   kPlace,     // ints = two placements
+  kUserKernel,  // ints = dtype, rank, dims... of each output; text = name, line break, body
 };
 
 enum class DTypeRule : uint8_t {

@@ -11,6 +11,7 @@
 #include "core/ir/dims.h"
 #include "core/ir/eval.h"
 #include "core/ir/infer.h"
+#include "core/ir/user_kernel.h"
 
 namespace tensord {
 namespace {
@@ -26,6 +27,8 @@ std::string Quoted(std::string_view text) {
   for (const char c : text) {
     if (c == '"' || c == '\\') {
       result += {'\\', c};
+    } else if (c == '\n') {
+      result += "\\n";
     } else if (c < ' ' || c > '~') {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     } else {
@@ -102,6 +105,14 @@ std::string AttributeText(const Node& node) {
       return fmt::format(" {} devices={} shift={}", Name(node.exchange_kind()), ints[1], ints[2]);
     case AttrKind::kPlace:
       return ListText("places", ints);
+    case AttrKind::kUserKernel: {
+      std::string text;
+      for (const user_kernel::Output& output : user_kernel::OutputsOf(&node)) {
+        text += fmt::format("{}{}[{}]", text.empty() ? " outputs=" : ",", Name(output.dtype),
+                            fmt::join(output.dims, ","));
+      }
+      return text + " " + Quoted(node.text);
+    }
   }
   return "";
 }
@@ -406,6 +417,9 @@ class Parser {
         return ParseField(cursor, "shift", ints);
       case AttrKind::kPlace:
         return ParseList(cursor, "places", ints);
+      case AttrKind::kUserKernel:
+        TD_RETURN_IF_ERROR(ParseOutputs(cursor, ints));
+        return ParseQuoted(cursor, text);
     }
     return absl::OkStatus();
   }
@@ -478,6 +492,23 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // outputs=float32[2,3],int32[]
+  absl::Status ParseOutputs(Cursor& cursor, std::vector<int64_t>& ints) {
+    cursor.SkipSpaces();
+    const Cursor start = cursor;
+    if (cursor.Word() != "outputs" || !cursor.Take('=')) return start.Error("expected 'outputs='");
+    do {
+      const std::optional<DType> dtype = DTypeFromName(cursor.Word());
+      if (!dtype || cursor.Peek() != '[') return cursor.Error("expected an output: float32[2,3]");
+      Fields fields;
+      TD_RETURN_IF_ERROR(ParseShape(cursor, fields));
+      ints.push_back(static_cast<int64_t>(*dtype));
+      ints.push_back(static_cast<int64_t>(fields.shape.size()));
+      ints.insert(ints.end(), fields.shape.begin(), fields.shape.end());
+    } while (cursor.Take(','));
+    return absl::OkStatus();
+  }
+
   template <typename Kind>
   absl::Status ParseKind(Cursor& cursor, int count, std::string_view what,
                          std::vector<int64_t>& ints) {
@@ -504,6 +535,8 @@ class Parser {
         cursor.Take(c);
         if (c == 'x') {
           TD_ASSIGN_OR_RETURN(c, ParseHex(cursor));
+        } else if (c == 'n') {
+          c = '\n';
         } else if (c != '"' && c != '\\') {
           return cursor.Error("unknown escape in the name");
         }

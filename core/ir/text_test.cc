@@ -75,7 +75,9 @@ constexpr std::string_view kTensorText = R"(%0 = Param float32 [2,3] slot=0
 %64 = LoopResult int32 %63 slot=0
 %65 = WithSlope float32 %43 %40 %41
 %66 = Custom float32 %65 %43
-return %31 %55 %56 %58 %64 %66
+%67 = UserKernel %0 %11 outputs=float32[2,3],int8[] "k\n\"body\""
+%68 = UserKernelResult float32 [2,3] %67 slot=0
+return %31 %55 %56 %58 %64 %66 %68
 )";
 
 constexpr std::string_view kKernelText = R"(%0 = Param float32 [16] slot=0

@@ -5,6 +5,8 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/ir/user_kernel.h"
+#include "core/rules/user_kernel.h"
 
 namespace tensord {
 namespace {
@@ -86,7 +88,11 @@ class Evaluator {
       if (Known(node.src.subspan(1), 2)) RunLoop(node);
       return;
     }
-    if (node.op == Op::kLoopResult) {
+    if (node.op == Op::kUserKernel) {
+      if (Known(node.src, 1)) RunUserKernel(node);
+      return;
+    }
+    if (node.op == Op::kLoopResult || node.op == Op::kUserKernelResult) {
       const auto results = results_.find(node.src[0]);
       if (results != results_.end()) values_[&node] = results->second[node.slot()];
       return;
@@ -137,6 +143,61 @@ class Evaluator {
       for (size_t k = 0; k < count; ++k) states[k] = body.Of(loop.src[2 + 2 * k]);
     }
     results_[&loop] = std::move(states);
+  }
+
+  // Store by store and turn by turn.
+  void RunUserKernel(const Node& call) {
+    const absl::StatusOr<UserKernel> kernel = ReadUserKernel(&call);
+    TD_CHECK(kernel.ok(), std::string(kernel.status().message()));
+    std::vector<Values>& outputs = results_[&call];
+    for (const Node* store : kernel->sink->src) {
+      Values& values = outputs.emplace_back(store->src[0]->ints[1]);
+      Turns turns;
+      ForEachTurn(kernel->loops, turns, [&] {
+        values[InKernel(call, store->src[1], turns).i] = InKernel(call, store->src[2], turns);
+      });
+    }
+  }
+
+  using Turns = absl::flat_hash_map<const Node*, int64_t>;  // what each Range counts
+
+  template <typename Visit>
+  static void ForEachTurn(absl::Span<const Node* const> ranges, Turns& turns, const Visit& visit) {
+    if (ranges.empty()) return visit();
+    const int64_t around = turns[ranges[0]];  // of a reduction over the same range
+    for (int64_t turn = 0; turn < ranges[0]->range_size(); ++turn) {
+      turns[ranges[0]] = turn;
+      ForEachTurn(ranges.subspan(1), turns, visit);
+    }
+    turns[ranges[0]] = around;
+  }
+
+  // The value of a node of a kernel's body.
+  Scalar InKernel(const Node& call, const Node* node, Turns& turns) const {
+    if (node->IsConst()) return Scalar::FromAttribute(node->dtype, node->ints[0]);
+    if (node->op == Op::kRange) return Scalar::Int(DType::kIndex, turns.at(node));
+    if (node->op == Op::kFold) {
+      std::optional<Scalar> total;
+      ForEachTurn(node->src.subspan(1), turns, [&] {
+        const Scalar value = InKernel(call, node->src[0], turns);
+        const Scalar both[] = {total.value_or(value), value};
+        total = total ? *EvalOp(CombineOp(node->reduce_kind()), node->dtype, both) : value;
+      });
+      return *total;
+    }
+    if (node->op == Op::kLoad) {
+      if (node->src.size() > 2 && InKernel(call, node->src[2], turns).i == 0) {
+        return Scalar::Of(node->dtype, 0);
+      }
+      const int64_t input =
+          node->src[0]->slot() - static_cast<int64_t>(user_kernel::OutputsOf(&call).size());
+      return Of(call.src[input])[InKernel(call, node->src[1], turns).i];
+    }
+    std::vector<Scalar> src;
+    for (const Node* operand : node->src) src.push_back(InKernel(call, operand, turns));
+    const auto result = EvalOp(node->op, node->dtype, src);
+    TD_CHECK(result.has_value(), Name(node->op));
+    return *result;
   }
 
   Scalar Element(const Node& node, int64_t e) const {

@@ -67,7 +67,8 @@ const SpecRow kTensorRows[] = {
        return IsIndex(node) || node.op == Op::kCast || HasSizes(node.op) ||
               std::ranges::none_of(node.src, [](const Node* src) { return IsIndex(*src); });
      }},
-    {"values", kAllOps & ~OpBit(Op::kLoopResult), "sources with a value", HasValues},
+    {"values", kAllOps & ~(OpBit(Op::kLoopResult) | OpBit(Op::kUserKernelResult)),
+     "sources with a value", HasValues},
 };
 
 const SpecRow kKernelRows[] = {

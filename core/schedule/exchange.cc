@@ -14,7 +14,8 @@ namespace {
 
 // What is dear enough to be kept: the rest costs less to compute again than to store.
 constexpr OpSet kDear = OpBit(Op::kReduce) | OpBit(Op::kGather) | OpBit(Op::kScan) |
-                        OpBit(Op::kScatter) | OpBit(Op::kLoopResult) | OpBit(Op::kContiguous);
+                        OpBit(Op::kScatter) | OpBit(Op::kLoopResult) | OpBit(Op::kContiguous) |
+                        OpBit(Op::kUserKernelResult);
 
 class ExchangeScheduler {
  public:

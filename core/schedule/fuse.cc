@@ -145,10 +145,17 @@ class Fuser {
       : outputs_(outputs.begin(), outputs.end()), materialized_(ChooseMaterialized(outputs)) {}
 
   Fusion Run() {
+    absl::flat_hash_map<const Node*, int> unit_of_call;  // the results of a user's kernel are one
     for (const Node* tensor : materialized_.tensors) {
-      unit_of_[tensor] = static_cast<int>(units_.size());
-      position_[tensor] = static_cast<int>(units_.size());
-      units_.push_back({{tensor}});
+      const int position = static_cast<int>(position_.size());
+      position_[tensor] = position;
+      int unit = static_cast<int>(units_.size());
+      if (tensor->op == Op::kUserKernelResult) {
+        unit = unit_of_call.emplace(tensor->src[0], unit).first->second;
+      }
+      if (unit == static_cast<int>(units_.size())) units_.emplace_back();
+      unit_of_[tensor] = unit;
+      units_[unit].tensors.push_back(tensor);
     }
     needs_.resize(units_.size());
     users_.resize(units_.size());
@@ -199,7 +206,8 @@ class Fuser {
     int contractions = 0, depth = 0;
     bool has_output = false;
     for (const Node* tensor : merged.tensors) {
-      if (tensor->op == Op::kScatter) return false;  // has two kernels of its own
+      // These have kernels of their own.
+      if (tensor->op == Op::kScatter || tensor->op == Op::kUserKernelResult) return false;
       depth += materialized_.depth.at(tensor);
       contractions += materialized_.contracts.contains(tensor);
       has_output |= outputs_.contains(tensor);

@@ -13,6 +13,7 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -46,6 +47,7 @@ struct LoweredUnit {
     const Node* gate = nullptr;
     std::vector<const Node*> ordered = {};
   };
+  std::string name = {};  // of a kernel that a user wrote; empty for others
   Graph graph;
   std::vector<Output> outputs;     // one per tensor of the unit
   std::vector<const Node*> loops;  // outermost first

@@ -167,6 +167,10 @@ Materialized ChooseMaterialized(absl::Span<const Node* const> outputs) {
   absl::flat_hash_set<const Node*> chosen;
   for (const Node* node : order) {
     if (node->op == Op::kContiguous || node->op == Op::kScatter) chosen.insert(node);
+    if (node->op == Op::kUserKernelResult) {
+      chosen.insert(node);
+      chosen.insert(node->src[0]->src.begin(), node->src[0]->src.end());
+    }
     if (node->op != Op::kReduce) continue;
     if (output_set.contains(node) || !IsAbsorbed(node, consumers)) {
       chosen.insert(SinkPastElementwise(node, consumers, output_set));

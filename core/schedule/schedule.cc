@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/ir/user_kernel.h"
 #include "core/rules/simplify.h"
 #include "core/rules/spec.h"
 #include "core/schedule/exchange.h"
@@ -16,6 +17,7 @@
 #include "core/schedule/layout.h"
 #include "core/schedule/loops.h"
 #include "core/schedule/split_reduce.h"
+#include "core/schedule/user_kernel.h"
 
 namespace tensord {
 namespace {
@@ -28,6 +30,8 @@ constexpr int64_t kBlockedBytes = 256 << 10;
 constexpr size_t kMaxStores = 8;
 // A contraction that reads an input this often gets a copy of it in the order it likes.
 constexpr double kPackReuse = 16;
+
+bool IsUserKernel(const Unit& unit) { return unit.tensors[0]->op == Op::kUserKernelResult; }
 
 class Scheduler {
  public:
@@ -88,6 +92,7 @@ class Scheduler {
   int BufferOf(const Node* tensor);
   void Lower(int unit);
   void LowerInto(Lowered& lowered, int unit, const Node* scatter);
+  void LowerUserKernelInto(Lowered& lowered, const Node* call);
   absl::Status MakeKernels(int unit);
   absl::Status MakeKernel(Lowered& lowered);
   absl::Status OrderSteps();
@@ -98,6 +103,7 @@ class Scheduler {
   Graph graph_;
   std::vector<OutputValue> outputs_;
   std::vector<const Node*> params_;  // by slot; null if unused
+  absl::flat_hash_map<const Node*, UserKernel> user_kernels_;
   Fusion fusion_;
   absl::flat_hash_map<const Node*, int64_t> innermost_;  // of temporaries that were voted on
   absl::flat_hash_map<const Node*, Layout> layouts_;
@@ -127,6 +133,10 @@ absl::Status Scheduler::PrepareOutputs() {
                              kMaxRank);
     }
     if (node->op == Op::kParam) params_[node->slot()] = node;
+    if (node->op == Op::kUserKernel) {
+      TD_ASSIGN_OR_RETURN(UserKernel kernel, ReadUserKernel(node));
+      user_kernels_.emplace(node, std::move(kernel));
+    }
   }
   for (size_t i = 0; i < copies.size(); ++i) {
     const Node* value = copies[i];
@@ -139,6 +149,12 @@ absl::Status Scheduler::PrepareOutputs() {
 void Scheduler::ChooseLayouts() {
   absl::flat_hash_set<const Node*> fixed;
   for (const OutputValue& output : outputs_) fixed.insert(output.value);
+  for (const Unit& unit : fusion_.units) {
+    if (!IsUserKernel(unit)) continue;
+    const Node* call = unit.tensors[0]->src[0];
+    fixed.insert(unit.tensors.begin(), unit.tensors.end());
+    fixed.insert(call->src.begin(), call->src.end());
+  }
   const Lowering::Storage anywhere{0, {std::vector<int64_t>(kMaxRank, 1)}, 1};
   const auto in_memory = [&](const Node* tensor) {
     return tensor->op == Op::kParam || fusion_.stored.contains(tensor) ? &anywhere : nullptr;
@@ -151,6 +167,7 @@ void Scheduler::ChooseLayouts() {
   std::vector<Want> wants;
   std::vector<std::optional<GuardedProduct>> guarded(fusion_.units.size());
   for (size_t i = 0; i < fusion_.units.size(); ++i) {
+    if (IsUserKernel(fusion_.units[i])) continue;
     bool contracts = false;
     std::unique_ptr<LoweredUnit> lowered;
     for (const Node* tensor : fusion_.units[i].tensors) {
@@ -286,6 +303,9 @@ int Scheduler::BufferOf(const Node* tensor) {
 
 void Scheduler::Lower(int unit) {
   Lowered& lowered = lowered_[unit];
+  if (IsUserKernel(fusion_.units[unit])) {
+    return LowerUserKernelInto(lowered, fusion_.units[unit].tensors[0]->src[0]);
+  }
   LowerInto(lowered, unit, nullptr);
   const Node* tensor = fusion_.units[unit].tensors[0];
   if (tensor->op != Op::kScatter || NumElements(tensor->src[2]->shape) == 0) return;
@@ -334,6 +354,30 @@ void Scheduler::LowerInto(Lowered& lowered, int unit, const Node* scatter) {
   lowered.reads = lowered.buffers;
   for (const Access& access : lowered.unit->accesses) {
     if (access.tensor->op == Op::kParam && !copies_[unit].contains(access.tensor)) {
+      lowered.read_offsets[access.tensor].insert(access.load->src[1]);
+    }
+  }
+}
+
+void Scheduler::LowerUserKernelInto(Lowered& lowered, const Node* call) {
+  // All of them, those that nobody reads as well: the kernel stores each.
+  std::vector<const Node*> results;
+  for (const user_kernel::Output& output : user_kernel::OutputsOf(call)) {
+    const int64_t number[] = {static_cast<int64_t>(results.size())};
+    results.push_back(graph_.Intern(
+        {.op = Op::kUserKernelResult, .src = {&call, 1}, .ints = number, .dtype = output.dtype}));
+    fusion_.stored.insert(results.back());
+  }
+  lowered.unit =
+      LowerUserKernel(call, std::move(user_kernels_.at(call)), results,
+                      [&](const Node* input) { return lowered.SlotOf(BufferOf(input)); });
+  lowered.reads = lowered.buffers;
+  for (const LoweredUnit::Output& output : lowered.unit->outputs) {
+    lowered.writes.push_back(BufferOf(output.tensor));
+    lowered.store_offset[output.tensor] = output.index[0];
+  }
+  for (const Access& access : lowered.unit->accesses) {
+    if (access.tensor->op == Op::kParam) {
       lowered.read_offsets[access.tensor].insert(access.load->src[1]);
     }
   }
@@ -394,7 +438,9 @@ absl::Status Scheduler::MakeKernel(Lowered& lowered) {
     folded += fmt::format("_{}", extent);
   }
   const bool scatters = stores[0]->op == Op::kModify;
-  kernel->name = scatters         ? "scatter" + sizes
+  const std::string& given = lowered.unit->name;
+  kernel->name = !given.empty()   ? given + sizes
+                 : scatters       ? "scatter" + sizes
                  : scans          ? "scan" + sizes
                  : folded.empty() ? "map" + sizes
                                   : "fold" + sizes;

@@ -185,5 +185,51 @@ TEST(MakeSchedule, NothingToDo) {
   EXPECT_TRUE(schedule->steps.empty());
 }
 
+// Output 0 is x doubled, output 1 the sums of its rows; of these only the second is used.
+constexpr std::string_view kUserKernel = R"(%0 = Param float32 [2,3] slot=0
+%1 = Permute float32 [3,2] %0 axes=1,0
+%2 = Permute float32 [2,3] %1 axes=1,0
+%3 = Exp float32 [2,3] %2
+%4 = UserKernel %3 outputs=float32[2,3],float32[2] "both\n%0 = Range index id=0 size=2 loop\n%1 = Range index id=1 size=3 loop\n%2 = Range index id=2 size=SIZE reduce\n%3 = Const index 3\n%4 = Mul index %0 %3\n%5 = Add index %4 %1\n%6 = Add index %4 %2\n%7 = Param float32 [6] slot=0\n%8 = Param float32 [2] slot=1\n%9 = Param float32 [6] slot=2\n%10 = Load float32 %9 %5\n%11 = Add float32 %10 %10\n%12 = Store %7 %5 %11\n%13 = Load float32 %9 %6\n%14 = Fold float32 %13 %2 add\n%15 = Store %8 %0 %14\n%16 = Sink %12 %15\nreturn %16\n"
+%5 = UserKernelResult float32 [2] %4 slot=1
+%6 = Neg float32 [2] %5
+return %0 %6
+)";
+
+absl::StatusOr<Schedule> ScheduleUserKernel(std::string_view size) {
+  std::string text(kUserKernel);
+  text.replace(text.find("SIZE"), 4, size);
+  Program program;
+  const auto roots = Parse(text, program.graph);
+  EXPECT_TRUE(roots.ok()) << roots.status();
+  program.inputs = {(*roots)[0]};
+  program.outputs = {{(*roots)[1]}};
+  return MakeSchedule(program);
+}
+
+TEST(UserKernelSchedule, IsAKernelOfItsOwn) {
+  const absl::StatusOr<Schedule> schedule = ScheduleUserKernel("3");
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  std::vector<std::string> names;
+  for (const Schedule::Step& step : schedule->steps) {
+    names.push_back(schedule->kernels[step.kernel]->name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"map_2_3", "user_both_2_3_over_3", "map_2"}));
+  // What it reads and both of its results, the one that nobody reads as well.
+  int temporaries = 0;
+  for (const Schedule::Buffer& buffer : schedule->buffers) {
+    temporaries += buffer.kind == Schedule::Kind::kTemporary;
+  }
+  EXPECT_EQ(temporaries, 3);
+  EXPECT_EQ(schedule->kernels[1]->loops.size(), 2u);
+}
+
+TEST(UserKernelSchedule, RefusesWhatIsNotProven) {
+  const absl::Status status = ScheduleUserKernel("4").status();
+  EXPECT_NE(status.message().find("kernel 'both': input 0 is read at 3*r0 + r2"),
+            absl::string_view::npos)
+      << status;
+}
+
 }  // namespace
 }  // namespace tensord

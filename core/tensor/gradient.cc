@@ -9,6 +9,7 @@
 
 #include "core/ir/loop.h"
 #include "core/ir/substitute.h"
+#include "core/ir/user_kernel.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/custom_gradient.h"
@@ -125,6 +126,12 @@ absl::InlinedVector<const Node*, 3> FlowsTo(const Node* node) {
   absl::InlinedVector<const Node*, 3> sources;
   if (const auto custom = CustomGradient::Of(node)) {
     sources.assign(custom->inputs.begin(), custom->inputs.end());
+    return sources;
+  }
+  if (node->op == Op::kUserKernelResult && IsFloat(node->dtype)) {
+    for (const Node* input : node->src[0]->src) {
+      if (IsFloat(input->dtype)) sources.push_back(input);
+    }
     return sources;
   }
   for (size_t i = 0; i < node->src.size(); ++i) {
@@ -252,6 +259,16 @@ class Backward {
     }
     if (const auto custom = CustomGradient::Of(node)) {
       PassCustom(*custom, partial.value);
+      return;
+    }
+    if (node->op == Op::kUserKernelResult) {
+      const Expr error = Fail(partial.value,
+                              "gradient: kernel '{}' has no gradient; give it one, or detach what "
+                              "it is called with",
+                              user_kernel::NameOf(node->src[0]));
+      for (const Node* input : FlowsTo(node)) {
+        if (reached_.contains(input)) Accumulate(input, {error});
+      }
       return;
     }
     const Step step = {Expr(&graph_, node), partial.value};

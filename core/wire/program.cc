@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "core/ir/dims.h"
+#include "core/rules/user_kernel.h"
 
 namespace tensord {
 namespace {
@@ -131,10 +132,10 @@ absl::StatusOr<const Node*> DecodeNode(Graph& graph, const v1::Node& message, ui
     }
     src.push_back(made[from]);
   }
-  if (!message.text().empty() && op != Op::kVariable) {
-    return InvalidArgument("only a Variable has a text");
+  if (!message.text().empty() && op != Op::kVariable && op != Op::kUserKernel) {
+    return InvalidArgument("only a Variable and a UserKernel have a text");
   }
-  if (message.ints_size() > 2 * limits.max_rank + 2) {
+  if (message.ints_size() > 2 * limits.max_rank + 2 && op != Op::kUserKernel) {
     return InvalidArgument("{} numbers in the attribute: rank is limited to {}",
                            message.ints_size(), limits.max_rank);
   }
@@ -149,6 +150,7 @@ absl::StatusOr<const Node*> DecodeNode(Graph& graph, const v1::Node& message, ui
     if (!IsDim(node)) return InvalidArgument("an index that is not made of variables");
     TD_RETURN_IF_ERROR(CheckDim(node));
   }
+  if (node->op == Op::kUserKernel) TD_RETURN_IF_ERROR(ReadUserKernel(node).status());
   TD_RETURN_IF_ERROR(CheckSize(node, limits));
   return node;
 }

@@ -10,8 +10,10 @@
 
 #include "core/base/status.h"
 #include "core/ir/text.h"
+#include "core/ir/user_kernel.h"
 #include "core/rewrite/constant.h"
 #include "core/rules/random_graph.h"
+#include "core/rules/user_kernel.h"
 #include "core/schedule/schedule.h"
 #include "tests/differential/interpret.h"
 
@@ -269,6 +271,137 @@ TEST(CompilerTest, ShapesOfNetworks) {
     ExpectByDefinition(network.program(), network.inputs(), seed);
     if (HasFatalFailure()) return;
   }
+}
+
+// Kernels over inputs float32[2,3] and int32[4], with outputs float32[2,3] and float32[2].
+constexpr std::string_view kBodies[] = {
+    // A stencil behind a gate, and sums of rows.
+    R"(%0 = Param float32 [6] slot=0
+%1 = Range index id=0 size=2 loop
+%2 = Const index 3
+%3 = Mul index %1 %2
+%4 = Range index id=1 size=3 loop
+%5 = Add index %3 %4
+%6 = Param float32 [6] slot=2
+%7 = Const index -1
+%8 = Add index %5 %7
+%9 = Const index 0
+%10 = CmpLt bool %9 %4
+%11 = Load float32 %6 %8 %10
+%12 = Load float32 %6 %5
+%13 = Mul float32 %11 %12
+%14 = Store %0 %5 %13
+%15 = Param float32 [2] slot=1
+%16 = Range index id=2 size=3 reduce
+%17 = Add index %3 %16
+%18 = Load float32 %6 %17
+%19 = Fold float32 %18 %16 add
+%20 = Store %15 %1 %19
+%21 = Sink %14 %20
+return %21
+)",
+    // Reductions in reductions, over one range; rows from the last to the first; indices from data.
+    R"(%0 = Param float32 [6] slot=0
+%1 = Range index id=0 size=2 loop
+%2 = Const index 3
+%3 = Mul index %1 %2
+%4 = Range index id=1 size=3 loop
+%5 = Add index %3 %4
+%6 = Const index 5
+%7 = Sub index %6 %5
+%8 = Param float32 [6] slot=2
+%9 = Range index id=2 size=3 reduce
+%10 = Add index %3 %9
+%11 = Load float32 %8 %10
+%12 = Fold float32 %11 %9 max
+%13 = Sub float32 %11 %12
+%14 = Fold float32 %13 %9 add
+%15 = Load float32 %8 %5
+%16 = Sub float32 %15 %14
+%17 = Store %0 %7 %16
+%18 = Param float32 [2] slot=1
+%19 = Param int32 [4] slot=3
+%20 = Range index id=3 size=4 reduce
+%21 = Load int32 %19 %20
+%22 = Const int32 0
+%23 = Const int32 5
+%24 = Max int32 %21 %22
+%25 = Min int32 %24 %23
+%26 = Cast index %25
+%27 = Load float32 %8 %26
+%28 = Mul float32 %27 %12
+%29 = Fold float32 %28 %20 min
+%30 = Store %18 %1 %29
+%31 = Sink %17 %30
+return %31
+)"};
+
+std::string Mutated(std::string text, std::mt19937& random) {
+  constexpr std::string_view kOps[] = {"Mul", "Add", "Sub", "Max", "Min", "FloorDiv", "FloorMod"};
+  constexpr std::string_view kKinds[] = {" add\n", " mul\n", " max\n", " min\n"};
+  const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  for (size_t change = 0; change <= pick(3); ++change) {
+    const size_t at = pick(text.size());
+    const auto swap = [&](absl::Span<const std::string_view> words) {
+      const std::string_view from = words[pick(words.size())];
+      if (const size_t place = text.find(from, at); place != std::string::npos) {
+        text.replace(place, from.size(), words[pick(words.size())]);
+      }
+    };
+    switch (pick(3)) {
+      case 0:
+        if (const size_t digit = text.find_first_of("0123456789", at); digit != std::string::npos) {
+          text[digit] = static_cast<char>('0' + pick(10));
+        }
+        break;
+      case 1:
+        swap(kOps);
+        break;
+      case 2:
+        swap(kKinds);
+        break;
+    }
+  }
+  return text;
+}
+
+// Whatever is accepted as a kernel means what it says, on any target, and faults nowhere.
+TEST(InterpretedTest, KernelsOfUsersByDefinition) {
+  int accepted = 0;
+  for (uint32_t seed = 0; seed < 8000 && !HasFatalFailure(); ++seed) {
+    std::mt19937 random(seed);
+    std::string body(kBodies[seed % 2]);
+    if (seed > 1) body = Mutated(std::move(body), random);
+    Program program;
+    Graph& graph = program.graph;
+    program.inputs = {graph.Param(0, DType::kFloat32, {2, 3}), graph.Param(1, DType::kInt32, {4})};
+    const int64_t matrix[] = {2, 3}, rows[] = {2};
+    const user_kernel::Output outputs[] = {{DType::kFloat32, matrix}, {DType::kFloat32, rows}};
+    const std::string text = user_kernel::TextOf("mutated", body);
+    const Node* call = graph.Make({.op = Op::kUserKernel,
+                                   .src = program.inputs,
+                                   .ints = user_kernel::IntsOf(outputs),
+                                   .text = text});
+    const absl::Status legal = ReadUserKernel(call).status();
+    ASSERT_TRUE(legal.ok() || seed > 1) << legal;
+    if (!legal.ok()) continue;
+    ++accepted;
+    for (int64_t k = 0; k < 2; ++k) {
+      program.outputs.push_back({graph.Make(
+          {.op = Op::kUserKernelResult, .src = {call}, .ints = {k}, .dtype = DType::kFloat32})});
+    }
+    ReferenceInputs inputs;
+    for (int e = 0; e < 6; ++e) {
+      inputs.params[0].push_back(
+          Scalar::Float(DType::kFloat32, 1 + static_cast<int>(random() % 7)));
+    }
+    for (int e = 0; e < 4; ++e) {
+      inputs.params[1].push_back(
+          Scalar::Int(DType::kInt32, static_cast<int64_t>(random() % 12) - 3));
+    }
+    ExpectByDefinition(program, inputs, seed);
+  }
+  EXPECT_GT(accepted, 300);
 }
 
 }  // namespace
