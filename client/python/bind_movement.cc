@@ -6,6 +6,7 @@
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/reduce.h"
 #include "core/tensor/size.h"
 
 namespace tensord::python {
