@@ -47,9 +47,9 @@ StateRef Session::Apply(absl::Span<const StateRef> operands, const Expression& e
 }
 
 std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, size_t count,
-                                         const Expressions& expressions) {
+                                         const Expressions& expressions, Reads reads) {
   absl::MutexLock lock(&mu_);
-  return ApplyLocked(operands, count, expressions);
+  return ApplyLocked(operands, count, expressions, reads);
 }
 
 std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
@@ -79,7 +79,7 @@ std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
 }
 
 std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, size_t count,
-                                           const Expressions& expressions) {
+                                           const Expressions& expressions, Reads reads) {
   if (graph_.size() > compact_at_) CompactGraph();
 
   std::vector<ValueRef> values;
@@ -104,6 +104,7 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
     if ((value->node->below_ops & OpBit(Op::kParam)) == 0) continue;
     if (std::find(parents.begin(), parents.end(), value) == parents.end()) parents.push_back(value);
   }
+  if (reads == Reads::kInside) AddLeavesBelow(parents);
   std::vector<StateRef> states;
   for (Expr& result : results) {
     if (!result.ok()) return failed(result.status());
@@ -123,6 +124,25 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
     states.back()->dtype = result.dtype();
   }
   return states;
+}
+
+// A value that is computed forgets its parents, whose leaves must still be found then.
+void Session::AddLeavesBelow(std::vector<ValueRef>& values) {
+  absl::flat_hash_set<Value*> seen;
+  std::vector<ValueRef> stack;
+  auto visit = [&seen, &stack](const ValueRef& value) {
+    if (seen.insert(value.get()).second) stack.push_back(value);
+  };
+  const size_t count = values.size();
+  for (size_t i = 0; i < count; ++i) visit(values[i]);
+  while (!stack.empty()) {
+    const ValueRef value = std::move(stack.back());
+    stack.pop_back();
+    if (value->leaf &&
+        std::find(values.begin(), values.begin() + count, value) == values.begin() + count)
+      values.push_back(value);
+    for (const ValueRef& parent : value->parents) visit(parent);
+  }
 }
 
 StateRef Session::Failed(absl::Status error) {

@@ -129,9 +129,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // New tensors from old ones. The first error among operands becomes that of the result.
   StateRef Apply(absl::Span<const StateRef> operands, const Expression& expression);
+  // What the expressions of results are made of: operands as wholes, or also what is inside of
+  // these, as derivatives are. The latter stay right when an operand between is computed.
+  enum class Reads { kOperands, kInside };
   // `count` results, even if there is an error.
   std::vector<StateRef> ApplyMany(absl::Span<const StateRef> operands, size_t count,
-                                  const Expressions& expressions);
+                                  const Expressions& expressions, Reads reads = Reads::kOperands);
   // The same over one operand. Results that are movement of its elements, each at most once, are
   // views of it: what is assigned to either is seen in both.
   std::vector<StateRef> Views(const StateRef& operand, size_t count,
@@ -231,8 +234,9 @@ class Session : public std::enable_shared_from_this<Session> {
   StateRef Alias(ValueRef value, DType dtype) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Replace(const StateRef& target, ValueRef source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<StateRef> ApplyLocked(absl::Span<const StateRef> operands, size_t count,
-                                    const Expressions& expressions)
+                                    const Expressions& expressions, Reads reads = Reads::kOperands)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddLeavesBelow(std::vector<ValueRef>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AssignView(const StateRef& target, const StateRef& source, ValueRef value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A view whose base nobody else can see needs none.

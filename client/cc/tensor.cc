@@ -140,12 +140,14 @@ absl::StatusOr<std::vector<Tensor>> Tensor::Gradient(absl::Span<const Tensor> ta
   std::vector<client::StateRef> operands = {state_};
   for (const Tensor& target : targets) operands.push_back(target.state());
   if (seed) operands.push_back(seed->state());
-  const std::vector<client::StateRef> gradients =
-      session().ApplyMany(operands, targets.size(), [&](Graph&, absl::Span<const Expr> sources) {
+  const std::vector<client::StateRef> gradients = session().ApplyMany(
+      operands, targets.size(),
+      [&](Graph&, absl::Span<const Expr> sources) {
         std::optional<Expr> seed_expr;
         if (seed) seed_expr = sources.back();
         return tensord::Gradient(sources[0], sources.subspan(1, targets.size()), seed_expr);
-      });
+      },
+      client::Session::Reads::kInside);
   std::vector<Tensor> tensors;
   for (const client::StateRef& gradient : gradients) {
     TD_RETURN_IF_ERROR(gradient->error);
@@ -168,9 +170,11 @@ std::vector<Tensor> Checkpoint(absl::Span<const Tensor> results,
   for (const Tensor& argument : arguments) operands.push_back(argument.state());
   std::vector<Tensor> tensors;
   for (client::StateRef& state : results[0].session().ApplyMany(
-           operands, results.size(), [&](Graph&, absl::Span<const Expr> sources) {
+           operands, results.size(),
+           [&](Graph&, absl::Span<const Expr> sources) {
              return Checkpoint(sources.first(results.size()), sources.subspan(results.size()));
-           })) {
+           },
+           client::Session::Reads::kInside)) {
     tensors.emplace_back(std::move(state));
   }
   return tensors;
