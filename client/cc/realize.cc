@@ -8,9 +8,9 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
-#include "core/tensor/custom_gradient.h"
 #include "core/wire/program.h"
 
 namespace tensord::client {
@@ -186,7 +186,8 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (node->op == Op::kCarry && node->ints[0] < 0) {
       return FailedPrecondition(
-          "this tensor was made in the body of a loop and has no data outside of it; return it from "
+          "this tensor was made in the body of a loop and has no data outside of it; return it "
+          "from "
           "the body as a state or as an output");
     }
     if (node->op == Op::kWithSlope) {

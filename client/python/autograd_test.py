@@ -180,3 +180,13 @@ def test_computing_without_derivatives():
     with tensord.no_grad():
         x[0] = 9.0  # writing is as ever
     assert x.tolist() == [9, -1, 2]
+
+
+def test_data_may_be_read_between_backward_and_its_gradients():
+    w, x = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0])
+    hidden = (w * x).tanh()
+    loss = (hidden * x).sum()
+    loss.backward()
+    value, middle = loss.item(), hidden.tolist()
+    np.testing.assert_allclose(value, (np.array(middle) * [3, 4]).sum(), rtol=1e-6)
+    np.testing.assert_allclose(w.grad.numpy(), (1 - np.array(middle) ** 2) * [9, 16], rtol=1e-3, atol=1e-6)

@@ -87,7 +87,9 @@ Tensor Assign(const Tensor& target, py::handle source) {
 Tensor Clone(const Tensor& x) {
   Tensor copy = Checked(Contiguous(Cast(x, x.stored_dtype())));
   // What nobody differentiates is better off without a history.
-  if (x.session().GradientTargets(x.state()).empty()) RaiseIfError(copy.MakeLeaf());
+  const absl::StatusOr<std::vector<client::StateRef>> targets =
+      x.session().GradientTargets(x.state());
+  if (targets.ok() && targets->empty()) RaiseIfError(copy.MakeLeaf());
   return copy;
 }
 

@@ -92,7 +92,7 @@ from tensord.errors import TensordError
 from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
 from tensord.interop import from_dlpack
-from tensord.jit import jit
+from tensord.jit import function, jit
 from tensord.loops import fori_loop, scan, while_loop
 from tensord.numerics import fast_math
 from tensord.random import (
