@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const DefinedFunction>> Session::Define(
   }
   for (const StateRef& result : *results) {
     TD_RETURN_IF_ERROR(result->error);
-    TD_ASSIGN_OR_RETURN(ValueRef value, [&] {
+    TD_ASSIGN_OR_RETURN(ValueRef value, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       TraceScope scope(&trace);
       return Use(result);
     }());
