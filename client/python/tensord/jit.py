@@ -143,15 +143,31 @@ class _Capturing(threading.local):
 _capturing = _Capturing()
 
 
+class _Structures:
+    """Of results, by the number of the run; and how many runs are about to leave theirs."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Any] = {}
+        self.coming = 0
+        self.changed = threading.Condition()
+
+    def get(self, number: int, name: str) -> Any:
+        with self.changed:
+            self.changed.wait_for(lambda: number in self.of or self.coming == 0)
+            if number not in self.of:
+                raise RuntimeError(f"{name}: the call of another thread that was the first failed; call it again")
+            return self.of[number]
+
+
 class _Variant:
     """One run of a function for arguments of one structure and, in `program`, of each signature."""
 
-    def __init__(self, program: Any, client: Any, outside: _Outside) -> None:
+    def __init__(self, program: Any, client: Any, outside: _Outside, results: _Structures) -> None:
         self.program = program
         self.client = client  # so that its identity stays that of the key
         # Of the function, and of captured functions that it called.
         self.guards = [(outside, outside.constants(), outside.tensors())]
-        self.results: dict[int, Any] = {}  # structures, by the number of the run
+        self.results = results
 
     def serves(self) -> bool:
         return all(outside.constants() == constants for outside, constants, _ in self.guards)
@@ -201,7 +217,8 @@ class _Traced(Generic[F]):
             variants.remove(variant)
             variant = None
         if variant is None:
-            variant = _Variant(self._program(self._runner(structure)), client, self._outside)
+            structures = _Structures()
+            variant = _Variant(self._program(self._runner(structure, structures)), client, self._outside, structures)
             variants.insert(0, variant)
             del variants[_KEPT:]
         self._variants.move_to_end(key)
@@ -211,21 +228,30 @@ class _Traced(Generic[F]):
         # The function may run in this call, on this thread: then it leaves the structure of its results here.
         made = self._running.__dict__.setdefault("made", [])
         depth = len(made)
+        number = -1
         try:
             out, number = variant.program(tensors)
             if len(made) > depth:
                 results, met_inside = made[-1]
                 variant.guards += [(each, each.constants(), each.tensors()) for each in met_inside
                                    if all(each is not known for known, _, _ in variant.guards)]
-                if number == 0:  # called by a captured function, and part of that
-                    return _unflatten(results, out)
-                variant.results[number] = results
-                self._count()
         finally:
-            del made[depth:]
-        return _unflatten(variant.results[number], out)
+            if len(made) > depth:
+                with variant.results.changed:
+                    variant.results.coming -= 1
+                    if number > 0:
+                        variant.results.of[number] = made[-1][0]
+                    elif number < 0 and variant in variants:  # it may have been kept without being known here
+                        variants.remove(variant)
+                    variant.results.changed.notify_all()
+                del made[depth:]
+                if number > 0:
+                    self._count()
+        if number == 0:  # called by a captured function, and part of that
+            return _unflatten(results, out)
+        return _unflatten(variant.results.get(number, self._name), out)
 
-    def _runner(self, structure: Any) -> Callable[[list[Tensor]], list[Tensor]]:
+    def _runner(self, structure: Any, structures: _Structures) -> Callable[[list[Tensor]], list[Tensor]]:
         # Does not refer to self, which would keep it alive by way of its programs.
         function, name, running = self.function, self._name, self._running
 
@@ -238,6 +264,8 @@ class _Traced(Generic[F]):
             finally:
                 met = _capturing.met.pop()
             _check_results(results, name)
+            with structures.changed:
+                structures.coming += 1
             running.made.append((results, met))
             return out
 
