@@ -1,4 +1,6 @@
 // Session's way of capturing a function as one program and running it again.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "client/cc/plan.h"
@@ -33,11 +35,22 @@ absl::Status MovedInTrace() {
       "shard() outside of it");
 }
 
-absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
-                                                 absl::Span<const StateRef> arguments,
-                                                 const Function& function) {
+Trace::Gradient& Trace::GradientOf(const StateRef& state, bool read) {
+  for (Gradient& gradient : gradients) {
+    if (gradient.of == state) return gradient;
+  }
+  return gradients.emplace_back(Gradient{.of = state, .before = state->grad, .read = read});
+}
+
+const StateRef& CapturedProgram::Place::In(absl::Span<const StateRef> arguments) const {
+  const StateRef& tensor = argument >= 0 ? arguments[static_cast<size_t>(argument)] : outside;
+  return gradient ? tensor->grad : tensor;
+}
+
+absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Capture(
+    const std::string& name, absl::Span<const StateRef> arguments, const Function& function) {
   TD_CHECK(!IsTracing(), "a function called by a captured one is part of its trace");
-  TD_RETURN_IF_ERROR(Realize(arguments));
+  TD_RETURN_IF_ERROR(Realize({}));  // what was assigned and drawn before
   Trace trace{.id = 0, .session = this, .assigned = {}, .gradients = {}};
   std::vector<StateRef> stand_ins;
   std::vector<ValueRef> stand_in_values;
@@ -50,40 +63,99 @@ absl::StatusOr<CapturedProgram> Session::Capture(const std::string& name,
       value->devices = argument->value->devices;
       value->axis = PlacementIn(*argument->value).axis;
       stand_in_values.push_back(value);
-      stand_ins.push_back(NewState(std::move(value)));
+      StateRef state = NewState(std::move(value));
+      state->dtype = argument->dtype;
+      state->grad = argument->grad;
+      if (argument->requires_grad) {
+        state->requires_grad = true;
+        with_gradient_.push_back(state);
+      }
+      stand_ins.push_back(std::move(state));
     }
   }
   TraceScope scope(&trace);
-  absl::StatusOr<std::vector<StateRef>> results = function(std::move(stand_ins));
+  absl::StatusOr<std::vector<StateRef>> results = function(stand_ins);
 
   absl::MutexLock lock(&mu_);
-  absl::StatusOr<CapturedProgram> captured = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return results.ok() ? Finish(name, trace, stand_in_values, *results) : results.status();
+  absl::StatusOr<std::shared_ptr<const CapturedProgram>> captured =
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+          mu_) -> absl::StatusOr<std::shared_ptr<const CapturedProgram>> {
+    if (!results.ok()) return results.status();
+    return Finish(name, trace, stand_ins, stand_in_values, *results);
   }();
   for (auto& [state, before] : trace.assigned) SetValue(*state, std::move(before));
-  while (!trace.gradients.empty()) {
-    trace.gradients.back().first->grad = std::move(trace.gradients.back().second);
-    trace.gradients.pop_back();
-  }
-  random_drawn_ = 0;
+  for (Trace::Gradient& gradient : trace.gradients) gradient.of->grad = std::move(gradient.before);
   return captured;
 }
 
-absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& trace,
-                                                absl::Span<const ValueRef> arguments,
-                                                absl::Span<const StateRef> results) {
+absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Finish(
+    const std::string& name, Trace& trace, absl::Span<const StateRef> stand_ins,
+    absl::Span<const ValueRef> arguments, absl::Span<const StateRef> results) {
+  using Place = CapturedProgram::Place;
   AdvanceRandom();
+  auto captured = std::make_shared<CapturedProgram>();
+  captured->name = name;
+  captured->arguments = arguments.size();
+  captured->returned = results.size();
+
+  const auto assigned_as = [&](auto is_it) {
+    return std::find_if(trace.assigned.begin(), trace.assigned.end(), is_it);
+  };
+  // Where a call finds a tensor; nothing for one that the function made.
+  const auto place_of = [&](const StateRef& state) -> std::optional<Place> {
+    for (size_t i = 0; i < stand_ins.size(); ++i) {
+      if (stand_ins[i] == state) return Place{.argument = static_cast<int64_t>(i)};
+    }
+    const bool inside = state->value->trace == trace.id && assigned_as([&](const auto& entry) {
+                                                             return entry.first == state;
+                                                           }) == trace.assigned.end();
+    if (inside) return std::nullopt;
+    return Place{.outside = state};
+  };
+  std::vector<StateRef> left(results.begin(), results.end());
+  for (const Trace::Gradient& gradient : trace.gradients) {
+    std::optional<Place> of = place_of(gradient.of);
+    if (!of) continue;
+    CapturedProgram::Gradient& effect = captured->gradients.emplace_back();
+    effect.of = *std::move(of);
+    effect.read = gradient.read;
+    effect.present = gradient.before != nullptr;
+    if (gradient.of->grad == gradient.before) continue;
+    effect.after = gradient.of->grad ? effect.kSet : effect.kCleared;
+    effect.result = left.size();
+    if (gradient.of->grad) left.push_back(gradient.of->grad);
+  }
+
   std::vector<ValueRef> roots;
-  CapturedProgram captured;
-  for (const StateRef& result : results) {
+  for (const StateRef& result : left) {
     TD_RETURN_IF_ERROR(result->error);
     if (result->session.get() != this) {
       return InvalidArgument("a captured function returned a tensor of another client");
     }
-    captured.results.push_back({result->stored_dtype, result->shape});
-    roots.push_back(result->value);
+    if (result->value->trace != 0 && result->value->trace != trace.id) return EscapedFromTrace();
+    Settle(*result);
+    CapturedProgram::Result& to_return = captured->results.emplace_back();
+    to_return.dtype = result->dtype;
+    to_return.stored_dtype = result->stored_dtype;
+    to_return.shape = result->shape;
+    to_return.same = place_of(result);
+    if (!to_return.same && result->view) {
+      to_return.same = place_of(result->view->base);
+      if (to_return.same) to_return.view = result->view->path;
+    }
+    if (!to_return.same) roots.push_back(result->value);
   }
-  for (const auto& [state, before] : trace.assigned) roots.push_back(state->value);
+  const size_t computed = roots.size();
+  std::vector<Value*> overwritten;
+  for (size_t i = 0; i < stand_ins.size(); ++i) {
+    if (stand_ins[i]->value == arguments[i]) continue;
+    roots.push_back(stand_ins[i]->value);
+    overwritten.push_back(arguments[i].get());
+  }
+  for (const auto& [state, before] : trace.assigned) {
+    roots.push_back(state->value);
+    overwritten.push_back(before.get());
+  }
 
   // Captured tensors are inputs, which have buffers.
   std::vector<ValueRef> needed = roots;
@@ -99,8 +171,8 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
     if (!plan.devices.empty()) return MovedInTrace();
     plan.devices = value->devices;
   }
-  captured.placed = !plan.devices.empty();
-  if (!captured.placed) plan.devices = HomeDevices();
+  captured->placed = !plan.devices.empty();
+  if (!captured->placed) plan.devices = HomeDevices();
   TD_RETURN_IF_ERROR(Gather(roots, &trace, plan));
   for (const auto& [state, before] : trace.assigned) {
     if (!before->buffer) plan.first.push_back(before);
@@ -111,72 +183,215 @@ absl::StatusOr<CapturedProgram> Session::Finish(const std::string& name, Trace& 
   TD_RETURN_IF_ERROR(Build(roots, plan));
   for (size_t i = 0; i < roots.size(); ++i) {
     Program::Output output{.value = plan.BuiltFor(*roots[i])};
-    if (i >= results.size()) {
-      Value& before = *trace.assigned[i - results.size()].second;
-      output.overwrites = plan.SlotOf(before);
-      captured.overwritten.push_back(static_cast<size_t>(output.overwrites) - arguments.size());
+    if (i >= computed) {
+      output.overwrites = plan.SlotOf(*overwritten[i - computed]);
+      captured->overwritten.push_back(static_cast<size_t>(output.overwrites));
     }
     plan.program.outputs.push_back(output);
   }
 
   std::vector<int64_t> axes;
-  for (const Value* value : plan.inputs) axes.push_back(PlacementIn(*value).axis);
-  for (size_t slot = arguments.size(); slot < plan.inputs.size(); ++slot) {
+  auto reads = std::make_shared<std::vector<std::weak_ptr<TensorState>>>();
+  for (size_t slot = 0; slot < plan.inputs.size(); ++slot) {
     const Value& value = *plan.inputs[slot];
-    CapturedProgram::Input input{.owner = nullptr,
-                                 .fixed = nullptr,
-                                 .dtype = value.dtype,
-                                 .shape = value.shape,
-                                 .placement = PlacementIn(value)};
-    auto assigned = std::find_if(trace.assigned.begin(), trace.assigned.end(),
-                                 [&](const auto& entry) { return entry.second.get() == &value; });
-    if (assigned != trace.assigned.end()) {
-      input.owner = assigned->first;
-    } else if (StateRef owner = value.owner.lock(); owner && owner->value.get() == &value) {
-      input.owner = std::move(owner);
-    } else {
-      input.fixed = std::const_pointer_cast<Value>(value.shared_from_this());
+    CapturedProgram::Input& input = captured->inputs.emplace_back();
+    input.dtype = value.dtype;
+    input.shape = value.shape;
+    input.placement = PlacementIn(value);
+    axes.push_back(input.placement.axis);
+    if (slot < arguments.size()) {
+      input.place.argument = static_cast<int64_t>(slot);
+      input.requires_grad = stand_ins[slot]->requires_grad;
+      continue;
     }
-    captured.captured.push_back(std::move(input));
+    const auto assigned =
+        assigned_as([&](const auto& entry) { return entry.second.get() == &value; });
+    StateRef owner = value.owner.lock();
+    if (assigned != trace.assigned.end()) {
+      owner = assigned->first;
+    } else if (owner && owner->value.get() != &value) {
+      owner = nullptr;
+    }
+    if (!owner) {
+      input.fixed = std::const_pointer_cast<Value>(value.shared_from_this());
+      continue;
+    }
+    input.requires_grad = owner->requires_grad;
+    reads->push_back(owner);
+    const auto gradient =
+        std::find_if(trace.gradients.begin(), trace.gradients.end(), [&](const auto& entry) {
+          return entry.read && entry.before == owner && place_of(entry.of);
+        });
+    if (gradient == trace.gradients.end()) {
+      input.place.outside = std::move(owner);
+    } else {
+      input.place = *place_of(gradient->of);
+      input.place.gradient = true;
+    }
   }
-  TD_ASSIGN_OR_RETURN(captured.program, Register(plan.program, plan.devices, axes));
+  captured->reads = std::move(reads);
+  TD_ASSIGN_OR_RETURN(captured->program, Register(plan.program, plan.devices, axes));
+
+  // What the function made in memory of its own is not part of its results' expressions.
+  const bool is_expression = std::none_of(
+      plan.stands_for.begin(), plan.stands_for.end(),
+      [&](const auto& entry) { return entry.second->trace == trace.id && entry.second->init; });
+  const bool sets_gradients =
+      std::any_of(captured->gradients.begin(), captured->gradients.end(),
+                  [](const auto& gradient) { return gradient.after != gradient.kKept; });
+  if (!captured->overwritten.empty() || trace.draws || sets_gradients || !is_expression) {
+    return captured;
+  }
+  auto body = std::make_shared<Body>();
+  const auto nodes_of = [&](const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    ValueRef copy = NewLeaf(value.dtype, value.shape);
+    copy->node = value.node;
+    copy->origin = value.origin;
+    return copy;
+  };
+  for (const Value* value : plan.inputs) body->parameters.push_back(nodes_of(*value));
+  for (const ValueRef& root : roots) body->results.push_back(nodes_of(*root));
+  captured->body = std::move(body);
   return captured;
 }
 
-absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& captured,
-                                                      absl::Span<const StateRef> arguments) {
+// ---- calls
+
+namespace {
+
+const TensorState& RootOf(const TensorState& state) {
+  return state.view ? *state.view->base : state;
+}
+
+// What the program overwrites may not be reached by another name.
+absl::Status CheckOverwritten(const CapturedProgram& captured, absl::Span<const StateRef> tensors) {
+  for (size_t slot : captured.overwritten) {
+    if (slot >= captured.arguments) continue;
+    for (size_t other = 0; other < tensors.size(); ++other) {
+      if (other == slot || !tensors[other]) continue;
+      if (&RootOf(*tensors[other]) != &RootOf(*tensors[slot])) continue;
+      return InvalidArgument(
+          "argument {} of {} is assigned to inside and shares its elements with {}; pass or use "
+          "one of them, or a clone()",
+          slot, captured.name,
+          other < captured.arguments ? fmt::format("argument {}", other)
+                                     : "a tensor that the function uses from outside");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the call reads, as it is before it is computed.
+void Note(const CapturedProgram& captured, absl::Span<const StateRef> arguments,
+          absl::Span<const StateRef> tensors, bool wants_gradient,
+          std::shared_ptr<CapturedCall>& call) {
+  if (call == nullptr) {
+    call = std::make_shared<CapturedCall>();
+    call->name = captured.name;
+    call->arguments.assign(arguments.begin(), arguments.end());
+    call->reads = captured.reads;
+  }
+  if (!captured.body || !(wants_gradient || call->body)) return;
+  call->body = captured.body;
+  call->inputs.resize(tensors.size());
+  for (size_t slot = 0; slot < tensors.size(); ++slot) {
+    const std::shared_ptr<Value>& value =
+        tensors[slot] ? tensors[slot]->value : captured.inputs[slot].fixed;
+    if (call->inputs[slot].value == value) continue;
+    call->inputs[slot] = {
+        .value = value, .was_expression = !value->leaf, .parents = value->parents};
+  }
+}
+
+}  // namespace
+
+void Session::Overwrite(const StateRef& owner) {
+  ReleaseViews(*owner);
+  if (owner->value.use_count() > 1) {
+    ValueRef after = NewLeaf(owner->value->dtype, owner->value->shape);
+    after->owner = owner;
+    after->devices = owner->value->devices;
+    after->buffer = owner->value->buffer;
+    owner->value->buffer = CopyAside(*owner->value);
+    owner->value = std::move(after);
+  } else {
+    // Nobody else knows this version, so it can become the next one. Under another node, because
+    // expressions over the old one may be nodes of other values by now.
+    owner->value->node = nullptr;
+    owner->value->origin = nullptr;
+    owner->value->call = nullptr;
+    owner->value->copies.clear();
+  }
+  DeriveViews(*owner);
+}
+
+StateRef Session::ResultOf(const CapturedProgram::Result& result,
+                           absl::Span<const StateRef> arguments) {
+  if (!result.same) {
+    StateRef state = NewState(NewLeaf(result.stored_dtype, result.shape));
+    state->dtype = result.dtype;
+    return state;
+  }
+  const StateRef& tensor = result.same->In(arguments);
+  if (!result.view) return tensor;
+  StateRef state = Alias(tensor->value, result.dtype);
+  state->shape = result.shape;
+  BecomeView(state, tensor, *result.view);
+  return state;  // has its value by DeriveViews
+}
+
+absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
+    const std::shared_ptr<const CapturedProgram>& program, absl::Span<const StateRef> arguments) {
+  const CapturedProgram& captured = *program;
   TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
   absl::MutexLock lock(&mu_);
+  // By slot; null for what is fixed.
+  std::vector<StateRef> tensors;
+  std::shared_ptr<CapturedCall> call;
   // More than once if others assign while files are sent.
   while (true) {
-    std::vector<ValueRef> waiting;
     for (const StateRef& argument : arguments) {
       TD_RETURN_IF_ERROR(argument->error);
-      if (!argument->value->buffer) waiting.push_back(argument->value);
+      Settle(*argument);
     }
-    for (const CapturedProgram::Input& input : captured.captured) {
-      if (!input.owner) continue;
-      const Value& value = *input.owner->value;
-      if (value.dtype != input.dtype || value.shape != input.shape) {
-        return FailedPrecondition("a captured tensor was {}{} and is now {}{}", Name(input.dtype),
-                                  TextOf(input.shape), Name(value.dtype), TextOf(value.shape));
-      }
-      if (!value.buffer) waiting.push_back(input.owner->value);
-      if (value.devices != input.placement.devices) {
-        return FailedPrecondition("a captured tensor has moved to {}", DevicesText(value.devices));
+    for (const CapturedProgram::Gradient& gradient : captured.gradients) {
+      if (gradient.read && gradient.present != (gradient.of.In(arguments)->grad != nullptr)) {
+        return std::nullopt;
       }
     }
-    if (waiting.empty() && assigned_.empty()) break;
+    tensors.clear();
+    std::vector<ValueRef> waiting;
+    bool wants_gradient = false;
+    for (const CapturedProgram::Input& input : captured.inputs) {
+      if (input.fixed) {
+        tensors.push_back(nullptr);
+        continue;
+      }
+      const StateRef& tensor = input.place.In(arguments);
+      if (!tensor) return std::nullopt;
+      const Value& value = *tensor->value;
+      if (value.dtype != input.dtype || value.shape != input.shape ||
+          tensor->requires_grad != input.requires_grad ||
+          value.devices != input.placement.devices) {
+        return std::nullopt;
+      }
+      if (!value.buffer) waiting.push_back(tensor->value);
+      wants_gradient |=
+          IsFloat(value.dtype) && (tensor->requires_grad || !value.leaf || value.call);
+      tensors.push_back(tensor);
+    }
+    TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
+    if (GradEnabled()) Note(captured, arguments, tensors, wants_gradient, call);
+    if (waiting.empty() && assigned_.empty() && random_drawn_ == 0) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
   }
-  for (const CapturedProgram::Input& input : captured.captured) {
-    if (input.owner && PlacementIn(*input.owner->value) != input.placement) {
-      return FailedPrecondition("a captured tensor is divided along another axis now");
-    }
+  for (size_t slot = 0; slot < tensors.size(); ++slot) {
+    const Placement& placement = captured.inputs[slot].placement;
+    if (tensors[slot] && PlacementIn(*tensors[slot]->value) != placement) return std::nullopt;
   }
   const std::vector<int64_t>& devices = captured.program->devices;
-  for (size_t overwritten : captured.overwritten) {
-    Value& value = *captured.captured[overwritten].owner->value;
+  for (size_t slot : captured.overwritten) {
+    Value& value = *tensors[slot]->value;
     value.buffer = BufferOn(value, devices);
     value.copies.clear();
   }
@@ -185,62 +400,72 @@ absl::StatusOr<std::vector<StateRef>> Session::Replay(const CapturedProgram& cap
   v1::RunProgram& run = *command.mutable_run();
   run.set_program(captured.program->handle);
   std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
-  for (const StateRef& argument : arguments) inputs.push_back(BufferOn(*argument->value, devices));
-  for (const CapturedProgram::Input& input : captured.captured) {
-    inputs.push_back(BufferOn(*(input.owner ? input.owner->value : input.fixed), devices));
+  for (size_t slot = 0; slot < tensors.size(); ++slot) {
+    inputs.push_back(
+        BufferOn(*(tensors[slot] ? tensors[slot]->value : captured.inputs[slot].fixed), devices));
   }
   TD_RETURN_IF_ERROR(BindVariables(*captured.program, run, inputs));
-  // An input that the program overwrites may not be another input as well.
-  for (size_t overwritten : captured.overwritten) {
-    const size_t slot = arguments.size() + overwritten;
+  // An input that the program overwrites may not be another input as well. A view has its elements
+  // in its base, so what is overwritten is a copy, from which they go there.
+  std::vector<StateRef> targets;
+  for (size_t slot : captured.overwritten) {
+    const StateRef& tensor = tensors[slot];
     const std::shared_ptr<Buffer> buffer = inputs[slot];
     for (size_t other = 0; other < inputs.size(); ++other) {
-      if (other != slot && inputs[other] == buffer) {
-        inputs[other] = CopyAside(*captured.captured[overwritten].owner->value);
-      }
+      if (other != slot && inputs[other] == buffer) inputs[other] = CopyAside(*tensor->value);
     }
+    if (!tensor->view) {
+      targets.push_back(tensor);
+      continue;
+    }
+    StateRef copy = NewState(NewLeaf(tensor->value->dtype, tensor->value->shape));
+    copy->value->devices = tensor->value->devices;
+    copy->value->buffer = inputs[slot] = CopyAside(*tensor->value);
+    targets.push_back(std::move(copy));
   }
   AddInputs(run, inputs);
 
-  std::vector<StateRef> results;
+  std::vector<ValueRef> computed;
   std::vector<std::shared_ptr<Buffer>> outputs;
-  for (const CapturedProgram::Output& output : captured.results) {
-    ValueRef value = NewLeaf(output.dtype, output.shape);
+  std::vector<StateRef> results;
+  for (const CapturedProgram::Result& result : captured.results) {
+    results.push_back(ResultOf(result, arguments));
+    if (result.same) continue;
+    const ValueRef& value = results.back()->value;
     if (captured.placed) value->devices = devices;
-    value->buffer = NewBuffer(*value, {devices, captured.program->axes[results.size()]});
-    outputs.push_back(value->buffer);
-    results.push_back(NewState(std::move(value)));
-  }
-  for (size_t overwritten : captured.overwritten) {
-    const StateRef& owner = captured.captured[overwritten].owner;
-    outputs.push_back(owner->value->buffer);
-    ReleaseViews(*owner);
-    if (owner->value.use_count() > 1) {
-      ValueRef after = NewLeaf(owner->value->dtype, owner->value->shape);
-      after->owner = owner;
-      after->devices = owner->value->devices;
-      after->buffer = owner->value->buffer;
-      owner->value->buffer = CopyAside(*owner->value);
-      owner->value = std::move(after);
-    } else {
-      // Nobody else knows this version, so it can become the next one. Under another node, because
-      // expressions over the old one may be nodes of other values by now.
-      owner->value->node = nullptr;
-      owner->value->origin = nullptr;
+    value->buffer = NewBuffer(*value, {devices, captured.program->axes[computed.size()]});
+    if (call && IsFloat(value->dtype)) {
+      value->call = call;
+      value->result = computed.size();
     }
-    DeriveViews(*owner);
+    outputs.push_back(value->buffer);
+    computed.push_back(value);
+  }
+  for (const StateRef& target : targets) {
+    outputs.push_back(target->value->buffer);
+    Overwrite(target);
+    computed.push_back(target->value);
   }
   AddOutputs(run, outputs);
   const uint64_t sequence = connection_->Send(std::move(command));
-  for (const StateRef& result : results) {
-    result->value->buffer->run = sequence;
-    NoteVariables(*result->value);
+  for (const ValueRef& value : computed) {
+    value->buffer->run = sequence;
+    NoteVariables(*value);
   }
-  for (size_t overwritten : captured.overwritten) {
-    const Value& value = *captured.captured[overwritten].owner->value;
-    value.buffer->run = sequence;
-    NoteVariables(value);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const StateRef& tensor = tensors[captured.overwritten[i]];
+    if (tensor->view) TD_RETURN_IF_ERROR(AssignView(tensor, targets[i], targets[i]->value));
   }
+  for (const CapturedProgram::Result& result : captured.results) {
+    if (result.view)
+      DeriveViews(*results[static_cast<size_t>(&result - captured.results.data())]->view->base);
+  }
+  for (const CapturedProgram::Gradient& gradient : captured.gradients) {
+    if (gradient.after == gradient.kKept) continue;
+    gradient.of.In(arguments)->grad =
+        gradient.after == gradient.kSet ? results[gradient.result] : nullptr;
+  }
+  results.resize(captured.returned);
   return results;
 }
 

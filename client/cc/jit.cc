@@ -1,68 +1,67 @@
 #include "client/cc/jit.h"
 
-#include <fmt/format.h>
+#include <optional>
 
+#include "client/cc/signature.h"
 #include "core/base/status.h"
 
 namespace tensord {
-namespace {
 
-std::vector<client::StateRef> StatesOf(const std::vector<Tensor>& tensors) {
-  std::vector<client::StateRef> states;
-  for (const Tensor& tensor : tensors) states.push_back(tensor.state());
-  return states;
-}
-
-std::vector<Tensor> TensorsOf(std::vector<client::StateRef> states) {
-  std::vector<Tensor> tensors;
-  for (client::StateRef& state : states) tensors.emplace_back(std::move(state));
-  return tensors;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<Tensor>> Jit::operator()(const std::vector<Tensor>& arguments) {
-  std::string signature;
-  for (const Tensor& argument : arguments) {
-    TD_RETURN_IF_ERROR(argument.status());
-    if (&argument.session() != session_.get()) {
-      return InvalidArgument("{}: an argument belongs to another client", name_);
-    }
-    signature += fmt::format("{}{}{} ", Name(argument.dtype()), client::TextOf(argument.shape()),
-                             session_->PlacementText(argument.state()));
-  }
+absl::StatusOr<std::vector<Tensor>> Jit::operator()(const std::vector<Tensor>& arguments,
+                                                    int* capture) {
+  if (capture) *capture = 0;
+  TD_ASSIGN_OR_RETURN(const client::Signature signature,
+                      client::Signature::Of(*session_, name_, arguments));
   if (session_->IsTracing()) return function_(arguments);
 
-  const std::vector<client::StateRef> states = StatesOf(arguments);
-  std::shared_ptr<const client::CapturedProgram> captured;
+  std::vector<Captured> known;
   {
     absl::MutexLock lock(&mu_);
-    if (auto it = programs_.find(signature); it != programs_.end()) captured = it->second;
+    for (const Captured& captured : programs_) {
+      if (captured.signature == signature.text) known.push_back(captured);
+    }
   }
-  if (captured) {
-    absl::StatusOr<std::vector<client::StateRef>> results = session_->Replay(*captured, states);
-    if (results.ok()) return TensorsOf(*std::move(results));
-    // A tensor that it uses has changed its shape; the function may well take it.
-    if (!absl::IsFailedPrecondition(results.status())) return results.status();
+  for (const Captured& captured : known) {
+    TD_ASSIGN_OR_RETURN(std::optional<std::vector<client::StateRef>> results,
+                        session_->Replay(captured.program, signature.states));
+    if (!results) continue;
+    if (capture) *capture = captured.number;
+    absl::MutexLock lock(&mu_);
+    Use(captured.number);
+    return client::TensorsOf(*std::move(results));
   }
-  TD_ASSIGN_OR_RETURN(client::CapturedProgram fresh,
-                      session_->Capture(name_, states,
-                                        [this](std::vector<client::StateRef> stand_ins)
+  Captured fresh{.signature = signature.text, .number = 0, .program = nullptr};
+  TD_ASSIGN_OR_RETURN(fresh.program,
+                      session_->Capture(name_, signature.states,
+                                        [&](std::vector<client::StateRef> stand_ins)
                                             -> absl::StatusOr<std::vector<client::StateRef>> {
                                           TD_ASSIGN_OR_RETURN(
                                               std::vector<Tensor> results,
-                                              function_(TensorsOf(std::move(stand_ins))));
-                                          return StatesOf(results);
+                                              function_(signature.Spread(stand_ins)));
+                                          return client::StatesOf(results);
                                         }),
                       "{}", name_);
-  captured = std::make_shared<const client::CapturedProgram>(std::move(fresh));
   {
     absl::MutexLock lock(&mu_);
-    programs_[signature] = captured;
-    ++captures_;
+    fresh.number = ++captures_;
+    programs_.push_front(fresh);
+    if (programs_.size() > kMaxPrograms) programs_.pop_back();
   }
-  TD_ASSIGN_OR_RETURN(std::vector<client::StateRef> results, session_->Replay(*captured, states));
-  return TensorsOf(std::move(results));
+  if (capture) *capture = fresh.number;
+  TD_ASSIGN_OR_RETURN(std::optional<std::vector<client::StateRef>> results,
+                      session_->Replay(fresh.program, signature.states));
+  if (!results) {
+    return FailedPrecondition(
+        "{}: another thread changed a tensor that it uses while it was captured; call it again",
+        name_);
+  }
+  return client::TensorsOf(*std::move(results));
+}
+
+void Jit::Use(int number) {
+  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
+    if (it->number == number) return programs_.splice(programs_.begin(), programs_, it);
+  }
 }
 
 int Jit::captures() const {

@@ -8,21 +8,22 @@
 //   for (...) TD_ASSIGN_OR_RETURN(std::vector<Tensor> out, step({batch}));
 //
 // The first call with arguments of given shapes and dtypes runs the function on stand-ins and sends
-// the program; each later call sends only the names of its inputs. Tensors from outside that the
-// function used (weights) are inputs too: each call reads their present data. Those that it
-// assigned are overwritten. Random numbers are drawn anew by each call. Inside the function there
-// is no data yet, so asking for some is an error. A captured function that calls another one takes
-// it in.
+// the program; each later call sends only the names of its inputs. What a call does is what the
+// function would do: tensors from outside are read as they are at the call, tensors that the
+// function assigns (arguments too) have their new data after it, gradients that it leaves are
+// left, random numbers are drawn anew, and a result that is an argument or a tensor from outside is
+// that tensor itself. Inside the function there is no data yet, so asking for some is an error. A
+// captured function that calls another one takes it in. docs/jit.md has all rules.
 //
 // Thread-safe.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
-#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 #include <absl/synchronization/mutex.h>
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,20 +41,34 @@ class Jit {
   Jit(const Client& client, std::string name, Function function)
       : session_(client.session()), name_(std::move(name)), function_(std::move(function)) {}
 
-  absl::StatusOr<std::vector<Tensor>> operator()(const std::vector<Tensor>& arguments);
+  // Says, if asked, how often it had been captured when the program was made that served this call;
+  // 0 if it was called by a captured function.
+  absl::StatusOr<std::vector<Tensor>> operator()(const std::vector<Tensor>& arguments,
+                                                 int* capture = nullptr);
 
-  // How often the function was captured: once per signature, and again when a tensor that it uses
-  // got another shape.
+  // How often the function was captured: once per signature, and again when what it uses from
+  // outside is not as it was: shapes, dtypes, requires_grad, whether there is a gradient.
   int captures() const;
 
+  // Of this many the programs are kept, those that were used last.
+  static constexpr size_t kMaxPrograms = 64;
+
  private:
+  struct Captured {
+    std::string signature;
+    int number;
+    std::shared_ptr<const client::CapturedProgram> program;
+  };
+
+  // Marks it as used last, if it is still kept.
+  void Use(int number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const std::shared_ptr<client::Session> session_;
   const std::string name_;
   const Function function_;
 
   mutable absl::Mutex mu_;
-  absl::flat_hash_map<std::string, std::shared_ptr<const client::CapturedProgram>> programs_
-      ABSL_GUARDED_BY(mu_);  // by signature
+  std::list<Captured> programs_ ABSL_GUARDED_BY(mu_);  // latest use first
   int captures_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

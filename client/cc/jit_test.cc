@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client/cc/fake_daemon.h"
+#include "client/cc/function.h"
 #include "client/cc/ops.h"
 #include "core/base/status.h"
 
@@ -144,7 +145,7 @@ TEST_F(JitTest, AnArgumentMayBeTheStateItself) {
   EXPECT_EQ(Data(state), Floats{4});
 }
 
-TEST_F(JitTest, GradientsMadeInsideStayInside) {
+TEST_F(JitTest, GradientsThatAreLeftAreThereAfterEachCall) {
   const Tensor weight = Vector({2});
   ASSERT_TRUE(weight.SetRequiresGrad(true).ok());
   Jit step(*client_, "step", [&](Tensors) -> Results {
@@ -153,12 +154,108 @@ TEST_F(JitTest, GradientsMadeInsideStayInside) {
     TD_RETURN_IF_ERROR(weight.Assign(Detach(weight) - 0.25 * *weight.grad()));
     return Tensors{};
   });
-  ASSERT_TRUE(step({}).ok());
-  EXPECT_FALSE(weight.grad().has_value());
-  EXPECT_EQ(Data(weight), Floats{1});
-  ASSERT_TRUE(step({}).ok());
-  EXPECT_EQ(Data(weight), Floats{0.5});
+  for (float expected : {1.0f, 0.5f, 0.25f}) {
+    ASSERT_TRUE(step({}).ok());
+    ASSERT_TRUE(weight.grad().has_value());
+    EXPECT_EQ(Data(*weight.grad()), Floats{4 * expected});
+    EXPECT_EQ(Data(weight), Floats{expected});
+  }
+  EXPECT_EQ(step.captures(), 1);
   EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+TEST_F(JitTest, WhetherThereIsAGradientDecidesWhichProgramRuns) {
+  const Tensor weight = Vector({3});
+  ASSERT_TRUE(weight.SetRequiresGrad(true).ok());
+  Jit step(*client_, "step", [&](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(Sum(weight * in[0]).Backward());
+    return Tensors{};
+  });
+  for (float expected : {2.0f, 4.0f, 6.0f}) {
+    ASSERT_TRUE(step({Vector({2})}).ok());
+    EXPECT_EQ(Data(*weight.grad()), Floats{expected});
+  }
+  weight.SetGrad(std::nullopt);
+  ASSERT_TRUE(step({Vector({5})}).ok());
+  EXPECT_EQ(Data(*weight.grad()), Floats{5});
+  EXPECT_EQ(step.captures(), 2);
+}
+
+TEST_F(JitTest, AnArgumentThatIsAssignedChangesForTheCaller) {
+  Jit add(*client_, "add", [](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(in[0].Assign(in[0] + 1.0));
+    return Tensors{in[0] * 10.0, in[0]};
+  });
+  const Tensor x = Vector({1, 2});
+  for (float i = 2; i <= 3; ++i) {
+    const Results out = add({x});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(Data((*out)[0]), (Floats{10 * i, 10 * i + 10}));
+    EXPECT_EQ((*out)[1].state(), x.state());
+    EXPECT_EQ(Data(x), (Floats{i, i + 1}));
+  }
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+  const Tensor base = Vector({1, 2, 3});
+  ASSERT_TRUE(add({SliceAxis(base, 0, {.begin = 1})}).ok());
+  EXPECT_EQ(Data(base), (Floats{1, 3, 4}));
+}
+
+TEST_F(JitTest, WhatIsAssignedHasOneName) {
+  Jit add(*client_, "add", [](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(in[0].Assign(in[0] + in[1]));
+    return Tensors{};
+  });
+  const Tensor base = Vector({1, 2, 3});
+  const Tensor head = SliceAxis(base, 0, {.end = 2}), tail = SliceAxis(base, 0, {.begin = 1});
+  const Results out = add({head, tail});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Data(base), (Floats{1, 2, 3}));
+  ASSERT_TRUE(add({head, head}).ok());
+  EXPECT_EQ(Data(base), (Floats{2, 4, 3}));
+}
+
+TEST_F(JitTest, DerivativesGoThroughOrAreErrors) {
+  const Tensor weight = Vector({2}), count = Vector({0}), x = Vector({3});
+  ASSERT_TRUE(weight.SetRequiresGrad(true).ok());
+  Jit square(*client_, "square",
+             [&](Tensors in) -> Results { return Tensors{weight * weight * in[0]}; });
+  Jit counted(*client_, "counted", [&](Tensors in) -> Results {
+    TD_RETURN_IF_ERROR(count.Assign(count + 1.0));
+    return Tensors{weight * in[0]};
+  });
+  const Tensor doubled = weight * 1.0;
+  const Tensor y = (*square({doubled}))[0];
+  EXPECT_EQ(Data(y), Floats{8});
+  const Tensor targets[] = {weight};
+  EXPECT_EQ(Data((*Sum(y).Gradient(targets))[0]), Floats{12});
+  const Tensor z = (*counted({x}))[0] + weight;
+  EXPECT_EQ(Sum(z).Gradient(targets).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Sum(z).Backward().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(JitTest, ATracedFunctionRunsOnce) {
+  int runs = 0;
+  TracedFunction scale(*client_, "scale",
+                       [&runs](Tensors in) -> Results {
+                         ++runs;
+                         return Tensors{Exp(in[0] * in[1]), in[0]};
+                       },
+                       {});
+  const Tensor x = Vector({0, 0}), y = Vector({1, 2});
+  Tensor z = Vector({0, 0});
+  for (int i = 0; i < 3; ++i) {
+    const Results out = scale({z, x});
+    ASSERT_TRUE(out.ok()) << out.status();
+    z = (*out)[0] * y;
+    EXPECT_EQ(Data((*out)[0]), (Floats{1, 1}));
+  }
+  const Tensor targets[] = {y};
+  EXPECT_EQ(Data((*Sum((*scale({y, Vector({2, 0})}))[0]).Gradient(targets))[0])[1], 0);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(scale.traces(), 1);
+  TracedFunction uses(*client_, "uses", [&](Tensors in) -> Results { return Tensors{in[0] + y}; },
+                      {});
+  EXPECT_EQ(uses({x}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(JitTest, ViewsFromOutsideFollowTheirBase) {

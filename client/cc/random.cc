@@ -1,5 +1,6 @@
 // Session's random numbers.
 #include "client/cc/session.h"
+#include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
@@ -45,26 +46,37 @@ absl::Status Session::Seed(uint64_t seed) {
   return absl::OkStatus();
 }
 
+uint64_t& Session::RandomDrawn() {
+  Trace* trace = CurrentTrace(*this);
+  return trace ? trace->drawn : random_drawn_;
+}
+
+std::pair<RandomState, std::vector<Session::ValueRef>> Session::NextRandom() {
+  std::vector<ValueRef> parents = {VersionOf(random_key_), VersionOf(random_counter_)};
+  const Expr key(&graph_, NodeOf(*parents[0]));
+  const Expr counter(&graph_, NodeOf(*parents[1]));
+  if (Trace* trace = CurrentTrace(*this)) trace->draws = true;
+  return {{.key = key, .counter = Advance(counter, RandomDrawn())}, std::move(parents)};
+}
+
 StateRef Session::Random(uint64_t count, const Draw& draw) {
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
-  const ValueRef parents[] = {random_key_->value, random_counter_->value};
-  const Expr key(&graph_, NodeOf(*parents[0]));
-  const Expr counter(&graph_, NodeOf(*parents[1]));
-  const Drawn drawn = draw({.key = key, .counter = Advance(counter, random_drawn_)});
+  const auto [state, parents] = NextRandom();
+  const Drawn drawn = draw(state);
   if (!drawn.value.ok()) return Failed(drawn.value.status());
-  random_drawn_ += count;
+  RandomDrawn() += count;
   const ValueRef value = NewExpression(drawn.value, parents);
   if (const std::vector<int64_t>* devices = DefaultDevices()) value->devices = *devices;
   return NewState(value);
 }
 
 void Session::AdvanceRandom() {
-  if (random_drawn_ == 0) return;
+  const uint64_t drawn = std::exchange(RandomDrawn(), 0);
+  if (drawn == 0) return;
   const ValueRef counter = random_counter_->value;
-  const Expr advanced = Advance(Expr(&graph_, NodeOf(*counter)), random_drawn_);
+  const Expr advanced = Advance(Expr(&graph_, NodeOf(*counter)), drawn);
   TD_CHECK(advanced.ok(), "the counter can always be moved on");
-  random_drawn_ = 0;
   Replace(random_counter_, NewExpression(advanced, {&counter, 1}));
 }
 

@@ -19,6 +19,10 @@ namespace {
 
 thread_local bool grad_enabled = true;
 
+const TensorState& RootOf(const TensorState& state) {
+  return state.view ? *state.view->base : state;
+}
+
 }  // namespace
 
 bool GradEnabled() { return grad_enabled; }
@@ -49,39 +53,51 @@ StateRef Session::Apply(absl::Span<const StateRef> operands, const Expression& e
 std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, size_t count,
                                          const Expressions& expressions, Reads reads) {
   absl::MutexLock lock(&mu_);
-  return ApplyLocked(operands, count, expressions, reads);
+  if (graph_.size() > compact_at_) CompactGraph();
+  std::vector<ValueRef> inside;
+  if (reads == Reads::kInside) {
+    for (const StateRef& operand : operands) {
+      if (operand->value) inside.push_back(operand->value);
+    }
+    AddLeavesBelow(inside);
+  }
+  return ApplyLocked(operands, count, expressions, inside);
 }
 
 std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
                                      const Expressions& expressions) {
   absl::MutexLock lock(&mu_);
+  if (graph_.size() > compact_at_) CompactGraph();
   std::vector<StateRef> states = ApplyLocked({&operand, 1}, count, expressions);
   for (const StateRef& state : states) {
     if (!state->error.ok()) continue;
     std::optional<ViewPath> path =
         ViewPath::Between(NodeOf(*operand->value), NodeOf(*state->value));
     if (!path) continue;
-    state->view = {.base = operand, .path = *std::move(path)};
-    if (operand->view) {
-      ViewPath whole = operand->view->path;
-      whole.Append(state->view->path);
-      state->view = {.base = operand->view->base, .path = std::move(whole)};
-    }
-    std::vector<std::weak_ptr<TensorState>>& views = state->view->base->views;
-    // Now and then those that are gone are forgotten: it costs as much as adding them did.
-    if (views.size() == views.capacity()) {
-      std::erase_if(views, [](const auto& weak) { return weak.expired(); });
-      views.reserve(2 * views.size() + 1);
-    }
-    views.push_back(state);
+    BecomeView(state, operand, *std::move(path));
   }
   return states;
 }
 
-std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, size_t count,
-                                           const Expressions& expressions, Reads reads) {
-  if (graph_.size() > compact_at_) CompactGraph();
+void Session::BecomeView(const StateRef& state, const StateRef& of, ViewPath path) {
+  state->view = {.base = of, .path = std::move(path)};
+  if (of->view) {
+    ViewPath whole = of->view->path;
+    whole.Append(state->view->path);
+    state->view = {.base = of->view->base, .path = std::move(whole)};
+  }
+  std::vector<std::weak_ptr<TensorState>>& views = state->view->base->views;
+  // Now and then those that are gone are forgotten: it costs as much as adding them did.
+  if (views.size() == views.capacity()) {
+    std::erase_if(views, [](const auto& weak) { return weak.expired(); });
+    views.reserve(2 * views.size() + 1);
+  }
+  views.push_back(state);
+}
 
+std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, size_t count,
+                                           const Expressions& expressions,
+                                           absl::Span<const ValueRef> also_read) {
   std::vector<ValueRef> values;
   std::vector<Expr> sources;
   auto failed = [&](absl::Status error) {
@@ -99,12 +115,11 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
   std::vector<Expr> results = expressions(graph_, sources);
 
   // Operands that no input is below are constants: nothing needs to be kept for them.
-  std::vector<ValueRef> parents;
+  std::vector<ValueRef> parents(also_read.begin(), also_read.end());
   for (const ValueRef& value : values) {
     if ((value->node->below_ops & OpBit(Op::kParam)) == 0) continue;
     if (std::find(parents.begin(), parents.end(), value) == parents.end()) parents.push_back(value);
   }
-  if (reads == Reads::kInside) AddLeavesBelow(parents);
   std::vector<StateRef> states;
   for (Expr& result : results) {
     if (!result.ok()) return failed(result.status());
@@ -215,11 +230,12 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
   const Trace* trace = CurrentTrace(*this);
   // A captured program has the base as its input, so that a view sees what the program assigns.
   Settle(*state);
-  if (trace && state->view) {
+  if (trace && state->view && !trace->pure) {
     TD_RETURN_IF_ERROR(Use(state->view->base).status());
     if (state->value->leaf && state->value->trace == 0) DeriveView(state);
   }
   const Value& value = *state->value;
+  if (trace && trace->pure && value.trace != trace->id) return VersionOf(state);
   if (value.trace != 0 && (!trace || value.trace != trace->id)) return EscapedFromTrace();
   // A captured program sees tensors from outside as they are at each call, hence as its inputs.
   if (trace && value.trace == 0 && !value.leaf && !state->view &&
@@ -319,6 +335,10 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   TD_RETURN_IF_ERROR(target->error);
   absl::MutexLock lock(&mu_);
   const Trace* trace = CurrentTrace(*this);
+  if (trace && trace->pure && RootOf(*target).value->trace != trace->id) {
+    return FailedPrecondition(
+        "assign: a function that is traced once has no effects; return the new value");
+  }
   if (target->value->trace != 0 && (!trace || target->value->trace != trace->id)) {
     return EscapedFromTrace();
   }
@@ -406,12 +426,13 @@ void Session::Replace(const StateRef& target, ValueRef source) {
 
 StateRef Session::Gradient(const StateRef& state) {
   absl::MutexLock lock(&mu_);
+  if (Trace* trace = CurrentTrace(*this)) trace->GradientOf(state, /*read=*/true);
   return state->grad;
 }
 
 void Session::SetGradient(const StateRef& state, StateRef gradient) {
   absl::MutexLock lock(&mu_);
-  if (Trace* trace = CurrentTrace(*this)) trace->gradients.emplace_back(state, state->grad);
+  if (Trace* trace = CurrentTrace(*this)) trace->GradientOf(state, /*read=*/false);
   state->grad = std::move(gradient);
 }
 
@@ -422,23 +443,6 @@ void Session::SetRequiresGrad(const StateRef& state, bool requires_grad) {
     with_gradient_.push_back(state);
   }
   state->requires_grad = requires_grad;
-}
-
-std::vector<StateRef> Session::GradientTargets(const StateRef& loss) {
-  absl::MutexLock lock(&mu_);
-  const Node* root = NodeOf(*loss->value);
-  absl::flat_hash_set<const Node*> below;
-  for (const Node* node : TopologicalOrder({&root, 1})) below.insert(node);
-  std::vector<StateRef> targets;
-  for (const auto& weak : with_gradient_) {
-    StateRef state = weak.lock();
-    if (!state || !state->requires_grad || !state->value->node) continue;
-    if (below.contains(state->value->node) &&
-        std::find(targets.begin(), targets.end(), state) == targets.end()) {
-      targets.push_back(std::move(state));
-    }
-  }
-  return targets;
 }
 
 void Session::BindVariable(const std::string& name, int64_t value) {

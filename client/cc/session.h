@@ -74,10 +74,24 @@ using StateRef = std::shared_ptr<TensorState>;
 
 // A function being captured: what it changed of the tensors outside, with what was there before.
 struct Trace {
+  // A gradient that the function asked for or set.
+  struct Gradient {
+    StateRef of;
+    StateRef before;
+    bool read;  // before it was set
+  };
   uint64_t id;
   const Session* session;
   std::vector<std::pair<StateRef, std::shared_ptr<Value>>> assigned;
-  std::vector<std::pair<StateRef, StateRef>> gradients;
+  std::vector<Gradient> gradients;  // one for each tensor
+  bool draws = false;               // random numbers
+  uint64_t drawn = 0;               // so many
+  // Of a function that is to be expressions: what is used from outside, and what stands for it.
+  bool pure = false;
+  std::vector<std::pair<StateRef, std::shared_ptr<Value>>> used;
+
+  // The one of that tensor, made if there is none.
+  Gradient& GradientOf(const StateRef& state, bool read);
 };
 
 // A program that the daemon knows. Shared by the session's cache and by captured functions.
@@ -93,24 +107,86 @@ struct SentProgram {
   std::vector<int64_t> axes;     // of the outputs, along which they are divided
 };
 
-// A captured function as the daemon knows it.
+// A function as expressions over stand-ins for what it reads. Its values hold nothing but nodes.
+struct Body {
+  std::string name;
+  std::vector<std::shared_ptr<Value>> parameters;  // arguments, then what it uses from outside
+  std::vector<std::shared_ptr<Value>> results;     // null for one that is no expression
+};
+
+// A function that is used like an operation.
+struct DefinedFunction {
+  Body body;
+  std::vector<StateRef> outside;  // the tensors that parameters after the arguments stand for
+  std::vector<DType> dtypes;      // of the results
+  // It draws so many random numbers from the generator's two tensors, its last parameters.
+  uint64_t drawn = 0;
+  bool draws = false;
+};
+
+// A captured function as the daemon knows it. Slots are those of the program's inputs: first the
+// arguments, then what the function used from outside.
 struct CapturedProgram {
+  // A tensor as a call finds it: an argument, one from outside, or the gradient of such a one.
+  struct Place {
+    int64_t argument = -1;
+    StateRef outside;
+    bool gradient = false;
+
+    const StateRef& In(absl::Span<const StateRef> arguments) const;
+  };
   struct Input {
-    StateRef owner;                // a tensor, whose present version is read
-    std::shared_ptr<Value> fixed;  // or else always this value
-    DType dtype;
+    Place place;
+    std::shared_ptr<Value> fixed;  // instead of a tensor: always this value
+    DType dtype = DType::kVoid;
     std::vector<int64_t> shape;
     Placement placement;  // without devices: wherever it is
+    bool requires_grad = false;
   };
-  struct Output {
-    DType dtype;
+  struct Result {
+    DType dtype = DType::kVoid;
+    DType stored_dtype = DType::kVoid;
     std::vector<int64_t> shape;
+    std::optional<Place> same;  // that tensor itself, or a view of it; else one that is computed
+    std::optional<ViewPath> view;
   };
+  // What the function does to the gradient of a tensor.
+  struct Gradient {
+    Place of;
+    bool read = false;  // then it must be there before a call, or not, as it was
+    bool present = false;
+    enum After { kKept, kCleared, kSet } after = kKept;
+    size_t result = 0;  // if it is set: in `results`, behind those that are returned
+  };
+  std::string name;
   std::shared_ptr<const SentProgram> program;
-  std::vector<Input> captured;  // slots after the arguments
-  std::vector<Output> results;
-  bool placed = false;              // whether somebody said on which devices it runs
-  std::vector<size_t> overwritten;  // indices in `captured`, in the order of the program's outputs
+  bool placed = false;  // whether somebody said on which devices it runs
+  size_t arguments = 0;
+  std::vector<Input> inputs;  // by slot
+  std::vector<Result> results;
+  size_t returned = 0;
+  std::vector<size_t> overwritten;  // slots, in the order of the program's outputs
+  std::vector<Gradient> gradients;
+  // For derivatives through the function; null if it has effects.
+  std::shared_ptr<const Body> body;
+  // What the results depend on, beside the arguments. Names no owner, which may own a result.
+  std::shared_ptr<const std::vector<std::weak_ptr<TensorState>>> reads;
+};
+
+// The call of a captured function that computed a value: what derivatives go on with.
+struct CapturedCall {
+  std::string name;
+  std::vector<std::weak_ptr<TensorState>> arguments;
+  std::shared_ptr<const std::vector<std::weak_ptr<TensorState>>> reads;
+  // Kept if a derivative may be asked for: by parameter, the values that were read, whether
+  // each was an expression before the call, and what those were made of.
+  std::shared_ptr<const Body> body;
+  struct Input {
+    std::shared_ptr<Value> value;
+    bool was_expression = false;
+    std::vector<std::shared_ptr<Value>> parents;
+  };
+  std::vector<Input> inputs;
 };
 
 // A Param that stands for the value.
@@ -189,7 +265,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void SetGradient(const StateRef& state, StateRef gradient);
   void SetRequiresGrad(const StateRef& state, bool requires_grad);
   // Live tensors that require a gradient and are part of the expression of `loss`.
-  std::vector<StateRef> GradientTargets(const StateRef& loss);
+  absl::StatusOr<std::vector<StateRef>> GradientTargets(const StateRef& loss);
+  // d loss / d target for each target. Goes through captured functions that have no effects, by
+  // computing them again; FailedPrecondition if it would have to go through others.
+  std::vector<StateRef> Gradients(const StateRef& loss, absl::Span<const StateRef> targets,
+                                  const StateRef& seed);
 
   absl::Status Seed(uint64_t seed);
   // The value of `draw`, which uses a block of random bits for each of `count` numbers.
@@ -202,15 +282,23 @@ class Session : public std::enable_shared_from_this<Session> {
   void SetFastMath(bool fast_math) { fast_math_.store(fast_math, std::memory_order_relaxed); }
   bool fast_math() const { return fast_math_.load(std::memory_order_relaxed); }
 
-  // Calls `function` on stand-ins for the arguments and makes a program of what it returned and
-  // assigned. The assignments are undone: Replay does them, this time with data.
+  // Calls `function` on stand-ins for the arguments, which are distinct tensors, and makes a
+  // program of what it returned, assigned and left as gradients. Its effects are undone: Replay has
+  // them, this time with data.
   using Function = std::function<absl::StatusOr<std::vector<StateRef>>(std::vector<StateRef>)>;
-  absl::StatusOr<CapturedProgram> Capture(const std::string& name,
-                                          absl::Span<const StateRef> arguments,
-                                          const Function& function);
-  // FailedPrecondition if a captured tensor has another shape or dtype than when it was captured.
-  absl::StatusOr<std::vector<StateRef>> Replay(const CapturedProgram& captured,
-                                               absl::Span<const StateRef> arguments);
+  absl::StatusOr<std::shared_ptr<const CapturedProgram>> Capture(
+      const std::string& name, absl::Span<const StateRef> arguments, const Function& function);
+  // Nothing if what the function used from outside is not as it was: it must be captured anew.
+  absl::StatusOr<std::optional<std::vector<StateRef>>> Replay(
+      const std::shared_ptr<const CapturedProgram>& captured, absl::Span<const StateRef> arguments);
+  // Calls `function` on stand-ins for the arguments and keeps what it returned as expressions over
+  // these and over tensors from outside, which are an error unless `allow_outside`. So are effects.
+  absl::StatusOr<std::shared_ptr<const DefinedFunction>> Define(
+      const std::string& name, absl::Span<const StateRef> arguments, bool allow_outside,
+      const Function& function);
+  // What the function returns for other arguments, of the same dtypes and shapes.
+  std::vector<StateRef> CallDefined(const DefinedFunction& function,
+                                    absl::Span<const StateRef> arguments);
   bool IsTracing() const;
 
   size_t graph_nodes();
@@ -234,9 +322,12 @@ class Session : public std::enable_shared_from_this<Session> {
   StateRef Alias(ValueRef value, DType dtype) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Replace(const StateRef& target, ValueRef source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<StateRef> ApplyLocked(absl::Span<const StateRef> operands, size_t count,
-                                    const Expressions& expressions, Reads reads = Reads::kOperands)
+                                    const Expressions& expressions,
+                                    absl::Span<const ValueRef> also_read = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddLeavesBelow(std::vector<ValueRef>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  struct Unfolded;
+  Unfolded Unfold(Value& loss) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AssignView(const StateRef& target, const StateRef& source, ValueRef value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A view whose base nobody else can see needs none.
@@ -248,6 +339,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // Makes views let go of their values, so that they do not count as owners of the base's. They
   // have none until DeriveViews.
   void ReleaseViews(TensorState& base) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Its version, or what stands for it in the function that is being defined.
+  ValueRef VersionOf(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Key and counter from which the next number is drawn, and the versions that they are made of.
+  uint64_t& RandomDrawn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::pair<RandomState, std::vector<ValueRef>> NextRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -304,15 +400,22 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Buffer> NewBuffer(const Value& value, Placement placement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<Buffer> CopyAside(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A run overwrites the tensor's present version, which becomes the next one.
+  void Overwrite(const StateRef& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StateRef ResultOf(const CapturedProgram::Result& result, absl::Span<const StateRef> arguments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes the state a view, by `path`, of a tensor that may be a view itself.
+  void BecomeView(const StateRef& state, const StateRef& of, ViewPath path)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives the run values for the program's variables. FailedPrecondition if an input was computed
   // for other values of those in its shape.
   absl::Status BindVariables(const SentProgram& program, v1::RunProgram& run,
                              absl::Span<const std::shared_ptr<Buffer>> inputs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteVariables(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<CapturedProgram> Finish(const std::string& name, Trace& trace,
-                                         absl::Span<const ValueRef> arguments,
-                                         absl::Span<const StateRef> results)
+  absl::StatusOr<std::shared_ptr<const CapturedProgram>> Finish(
+      const std::string& name, Trace& trace, absl::Span<const StateRef> stand_ins,
+      absl::Span<const ValueRef> arguments, absl::Span<const StateRef> results)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::shared_ptr<Connection> connection_;

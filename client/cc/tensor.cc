@@ -3,7 +3,6 @@
 #include "core/base/status.h"
 #include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
-#include "core/tensor/gradient.h"
 #include "core/tensor/placement.h"
 #include "core/tensor/size.h"
 
@@ -116,7 +115,8 @@ absl::Status Tensor::Backward(std::optional<Tensor> seed,
   if (only) {
     targets = *std::move(only);
   } else {
-    for (client::StateRef& target : session().GradientTargets(state_)) targets.emplace_back(target);
+    TD_ASSIGN_OR_RETURN(std::vector<client::StateRef> found, session().GradientTargets(state_));
+    for (client::StateRef& target : found) targets.emplace_back(std::move(target));
   }
   if (targets.empty()) {
     return FailedPrecondition(
@@ -137,17 +137,10 @@ absl::Status Tensor::Backward(std::optional<Tensor> seed,
 
 absl::StatusOr<std::vector<Tensor>> Tensor::Gradient(absl::Span<const Tensor> targets,
                                                      std::optional<Tensor> seed) const {
-  std::vector<client::StateRef> operands = {state_};
-  for (const Tensor& target : targets) operands.push_back(target.state());
-  if (seed) operands.push_back(seed->state());
-  const std::vector<client::StateRef> gradients = session().ApplyMany(
-      operands, targets.size(),
-      [&](Graph&, absl::Span<const Expr> sources) {
-        std::optional<Expr> seed_expr;
-        if (seed) seed_expr = sources.back();
-        return tensord::Gradient(sources[0], sources.subspan(1, targets.size()), seed_expr);
-      },
-      client::Session::Reads::kInside);
+  std::vector<client::StateRef> states;
+  for (const Tensor& target : targets) states.push_back(target.state());
+  const std::vector<client::StateRef> gradients =
+      session().Gradients(state_, states, seed ? seed->state() : nullptr);
   std::vector<Tensor> tensors;
   for (const client::StateRef& gradient : gradients) {
     TD_RETURN_IF_ERROR(gradient->error);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "client/cc/session.h"
 #include "core/tensor/size.h"
 
 namespace tensord::client {
@@ -54,15 +55,24 @@ Value::~Value() {
   SetFile(nullptr);
   live_->Erase(this);
   // By hand, because a chain of expressions may be longer than the stack is deep.
-  std::vector<std::shared_ptr<Value>> dying = std::move(parents);
-  if (dest) dying.push_back(std::move(dest));
+  std::vector<std::shared_ptr<Value>> dying;
+  const auto take_apart = [&dying](Value& value) {
+    for (std::shared_ptr<Value>& parent : value.parents) dying.push_back(std::move(parent));
+    value.parents.clear();
+    if (value.dest) dying.push_back(std::move(value.dest));
+    if (value.call && value.call.use_count() == 1) {
+      for (CapturedCall::Input& input : value.call->inputs) {
+        dying.push_back(std::move(input.value));
+        for (std::shared_ptr<Value>& parent : input.parents) dying.push_back(std::move(parent));
+      }
+      value.call->inputs.clear();
+    }
+  };
+  take_apart(*this);
   while (!dying.empty()) {
     const std::shared_ptr<Value> value = std::move(dying.back());
     dying.pop_back();
-    if (value.use_count() > 1) continue;
-    for (std::shared_ptr<Value>& parent : value->parents) dying.push_back(std::move(parent));
-    value->parents.clear();
-    if (value->dest) dying.push_back(std::move(value->dest));
+    if (value && value.use_count() == 1) take_apart(*value);
   }
 }
 

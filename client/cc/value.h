@@ -28,6 +28,7 @@
 
 namespace tensord::client {
 
+struct CapturedCall;
 struct TensorState;
 
 std::string TextOf(absl::Span<const int64_t> shape);  // "[2, 3]"
@@ -123,6 +124,10 @@ struct Value : std::enable_shared_from_this<Value> {
 
   std::weak_ptr<TensorState> owner;  // the tensor that this is or was a version of
   uint64_t trace = 0;                // made inside the trace of that number
+
+  // The call that computed it, of whose results it is that one.
+  std::shared_ptr<CapturedCall> call;
+  size_t result = 0;
 
  private:
   const std::shared_ptr<LiveValues> live_;

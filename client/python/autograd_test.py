@@ -196,3 +196,13 @@ def test_reading_what_lies_between_leaves_gradients_right():
     total.item()
     assert z.shape == (2, 2) and w.grad.shape == (2, 1)
     assert w.grad.numpy().ravel() == pytest.approx([1 * 2.7182817 + 2 * 7.389056, 3 * 20.085537 + 4 * 54.59815], rel=1e-5)
+
+
+def test_data_may_be_read_between_backward_and_its_gradients():
+    w, x = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0])
+    hidden = (w * x).tanh()
+    loss = (hidden * x).sum()
+    loss.backward()
+    value, middle = loss.item(), hidden.tolist()
+    np.testing.assert_allclose(value, (np.array(middle) * [3, 4]).sum(), rtol=1e-6)
+    np.testing.assert_allclose(w.grad.numpy(), (1 - np.array(middle) ** 2) * [9, 16], rtol=1e-3, atol=1e-6)

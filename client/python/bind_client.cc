@@ -96,6 +96,9 @@ void BindClient(py::module_& module) {
           "Waits until the device has done everything that was sent to it.")
       .def("close", &Client::Close, py::call_guard<py::gil_scoped_release>(),
            "Ends the session and frees what it owns. Its tensors can no longer be used.")
+      .def_property_readonly(
+          "graph_nodes", [](const Client& client) { return client.session()->graph_nodes(); },
+          "How many nodes the expressions take that were built and not forgotten yet.")
       .def_property_readonly("closed", [](const Client& client) { return !client.status().ok(); })
       .def("__repr__", [](const Client& client) {
         return fmt::format("Client({}, device={}{})", client.address(), client.device(),

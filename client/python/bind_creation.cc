@@ -1,8 +1,7 @@
-// Tensors from nothing, and captured functions. The package gives them their signatures.
+// Tensors from nothing. The package gives them their signatures.
 #include <stdexcept>
 #include <utility>
 
-#include "client/cc/jit.h"
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
@@ -31,49 +30,6 @@ std::optional<std::pair<Tensor, Tensor>> TensorBounds(py::handle start, py::hand
     return py::isinstance<Tensor>(value) ? value.cast<Tensor>() : ToTensor(value, DType::kFloat64);
   };
   return std::pair(bound(start), bound(stop));
-}
-
-// Calls the Python function while the interpreter's lock is held, and keeps what it raises.
-class PythonFunction {
- public:
-  explicit PythonFunction(py::function function) : function_(std::move(function)) {}
-  // Copies and the end of it may happen without the lock.
-  PythonFunction(const PythonFunction& other) {
-    py::gil_scoped_acquire acquire;
-    function_ = other.function_;
-  }
-  ~PythonFunction() {
-    py::gil_scoped_acquire acquire;
-    function_ = py::function();
-  }
-
-  absl::StatusOr<std::vector<Tensor>> operator()(std::vector<Tensor> arguments) const {
-    py::gil_scoped_acquire acquire;
-    try {
-      return function_(std::move(arguments)).cast<std::vector<Tensor>>();
-    } catch (py::error_already_set& error) {
-      raised = std::make_unique<py::error_already_set>(std::move(error));
-      return Cancelled("the function raised");
-    }
-  }
-
-  // What the function raised on this thread, for whoever called.
-  static thread_local std::unique_ptr<py::error_already_set> raised;
-
- private:
-  py::function function_;
-};
-thread_local std::unique_ptr<py::error_already_set> PythonFunction::raised;
-
-std::vector<Tensor> Call(Jit& jit, const std::vector<Tensor>& arguments) {
-  absl::StatusOr<std::vector<Tensor>> results = [&] {
-    py::gil_scoped_release release;
-    return jit(arguments);
-  }();
-  if (auto raised = std::exchange(PythonFunction::raised, nullptr); raised && !results.ok()) {
-    throw py::error_already_set(std::move(*raised));
-  }
-  return ValueOrRaise(std::move(results));
 }
 
 }  // namespace
@@ -252,16 +208,6 @@ void BindCreators(py::class_<Tensor>& tensor) {
             -> py::object { return creator(name)(self, *arguments, **named); },
         fmt::format("See tensord.{}.", name).c_str());
   }
-}
-
-void BindJit(py::module_& module) {
-  py::class_<Jit>(module, "_Jit")
-      .def(py::init([](std::string name, py::function function) {
-        return std::make_unique<Jit>(CurrentClient(), std::move(name),
-                                     PythonFunction(std::move(function)));
-      }))
-      .def("__call__", &Call)
-      .def_property_readonly("captures", &Jit::captures);
 }
 
 }  // namespace tensord::python

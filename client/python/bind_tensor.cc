@@ -88,7 +88,10 @@ Tensor Assign(const Tensor& target, py::handle source) {
 // history, unless something that requires a gradient is below.
 Tensor Clone(const Tensor& x) {
   Tensor copy = Checked(Contiguous(Cast(x, x.stored_dtype())));
-  if (x.session().GradientTargets(x.state()).empty()) RaiseIfError(copy.MakeVariable());
+  // What nobody differentiates is better off without a history.
+  const absl::StatusOr<std::vector<client::StateRef>> targets =
+      x.session().GradientTargets(x.state());
+  if (targets.ok() && targets->empty()) RaiseIfError(copy.MakeVariable());
   return copy;
 }
 

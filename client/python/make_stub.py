@@ -39,7 +39,7 @@ RETURNS = {
     "broadcast_tensors": "tuple[Tensor, ...]", "to": "Tensor", "cpu": "Tensor", "pin_memory": "Tensor", "replace": "Tensor",
     "stride": "Any", "data": "memoryview", "__dlpack__": "Any", "__deepcopy__": "Tensor", "__dlpack_device__": "tuple[int, int]",
     "atleast_1d": "Any", "atleast_2d": "Any", "atleast_3d": "Any", "__format__": "str", "__str__": "str", "dtype": "DType", "ndim": "int", "is_realized": "bool", "requires_grad": "bool",
-    "grad": "Tensor | None", "address": "str", "devices": "list[str]", "closed": "bool", "captures": "int",
+    "grad": "Tensor | None", "address": "str", "devices": "list[str]", "closed": "bool", "captures": "int", "traces": "int", "graph_nodes": "int",
     "counters": "dict[str, Any]", "max_pool2d": "Any", "uniform_": "Tensor", "normal_": "Tensor", "random_": "Tensor",
     "bernoulli_": "Tensor", "exponential_": "Tensor", "geometric_": "Tensor", "cauchy_": "Tensor", "log_normal_": "Tensor",
     "_finfo": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/ir/substitute.h"
@@ -177,24 +178,50 @@ class Fuser {
 
  private:
   // Whether `from` must run before `to` because of some third unit.
-  bool HasPathAround(int from, int to) const {
-    std::vector<int> stack;
-    absl::flat_hash_set<int> seen;
+  bool HasPathAround(int from, int to) {
+    if (users_[from].size() == 1 && users_[from].contains(to)) return false;
+    seen_.resize(units_.size());
+    ++search_;
+    stack_.clear();
     for (int need : needs_[to]) {
-      if (need != from) stack.push_back(need);
+      if (need != from) stack_.push_back(need);
     }
-    while (!stack.empty()) {
-      const int unit = stack.back();
-      stack.pop_back();
+    while (!stack_.empty()) {
+      const int unit = stack_.back();
+      stack_.pop_back();
       if (unit == from) return true;
-      if (!seen.insert(unit).second) continue;
-      stack.insert(stack.end(), needs_[unit].begin(), needs_[unit].end());
+      if (std::exchange(seen_[unit], search_) == search_) continue;
+      stack_.insert(stack_.end(), needs_[unit].begin(), needs_[unit].end());
     }
     return false;
   }
 
-  bool DependsOn(int unit, int on) const {
-    return needs_[unit].contains(on) || HasPathAround(on, unit);
+  bool DependsOn(int unit, int on) { return needs_[unit].contains(on) || HasPathAround(on, unit); }
+
+  // Units only grow, so their sizes tell whether this very merge was refused before.
+  std::array<size_t, 4> AttemptOf(int a, int b) const {
+    return {static_cast<size_t>(a), units_[a].tensors.size(), static_cast<size_t>(b),
+            units_[b].tensors.size()};
+  }
+
+  // What can be told without a look at the rest of the program, which would cost as much as it has
+  // units.
+  bool MayMerge(int a, int b) const {
+    int contractions = 0, depth = 0;
+    bool has_output = false;
+    for (int unit : {a, b}) {
+      for (const Node* tensor : units_[unit].tensors) {
+        // These have kernels of their own.
+        if (tensor->op == Op::kScatter || tensor->op == Op::kUserKernelResult) return false;
+        depth += materialized_.depth.at(tensor);
+        contractions += materialized_.contracts.contains(tensor);
+        has_output |= outputs_.contains(tensor);
+      }
+    }
+    // A contraction's result wants an order of its own in memory, outputs of the program have one.
+    if (contractions > 1 || (contractions == 1 && has_output) || depth > kMaxUnitDepth)
+      return false;
+    return !refused_.contains(AttemptOf(a, b));
   }
 
   // Makes `a` and `b` one unit, in b's place, if that is legal and pays.
@@ -203,24 +230,8 @@ class Fuser {
     merged.tensors.insert(merged.tensors.end(), units_[b].tensors.begin(), units_[b].tensors.end());
     std::sort(merged.tensors.begin(), merged.tensors.end(),
               [&](const Node* x, const Node* y) { return position_.at(x) < position_.at(y); });
-    int contractions = 0, depth = 0;
-    bool has_output = false;
-    for (const Node* tensor : merged.tensors) {
-      // These have kernels of their own.
-      if (tensor->op == Op::kScatter || tensor->op == Op::kUserKernelResult) return false;
-      depth += materialized_.depth.at(tensor);
-      contractions += materialized_.contracts.contains(tensor);
-      has_output |= outputs_.contains(tensor);
-    }
-    // A contraction's result wants an order of its own in memory, outputs of the program have one.
-    if (contractions > 1 || (contractions == 1 && has_output) || depth > kMaxUnitDepth)
-      return false;
-    // Units only grow, so their sizes tell whether this very merge was refused before.
-    const std::array<size_t, 4> attempt = {static_cast<size_t>(a), units_[a].tensors.size(),
-                                           static_cast<size_t>(b), units_[b].tensors.size()};
-    if (refused_.contains(attempt)) return false;
     if (!IsLegal(merged)) {
-      refused_.insert(attempt);
+      refused_.insert(AttemptOf(a, b));
       return false;
     }
     for (const Node* tensor : merged.tensors) unit_of_[tensor] = b;
@@ -254,7 +265,7 @@ class Fuser {
       const int unit = unit_of_.at(tensor);
       const std::vector<int> users(users_[unit].begin(), users_[unit].end());
       for (int user : users) {
-        if (!HasPathAround(unit, user) && TryMerge(unit, user)) {
+        if (MayMerge(unit, user) && !HasPathAround(unit, user) && TryMerge(unit, user)) {
           merged = any = true;
           break;
         }
@@ -286,7 +297,7 @@ class Fuser {
             [&](const Node* reader, int position) { return position_.at(reader) < position; });
         for (auto other = self + 1; other < std::min(self + 1 + kMaxSiblings, all.end()); ++other) {
           const int a = unit_of_.at(tensor), b = unit_of_.at(*other);
-          if (a == b) continue;
+          if (a == b || !MayMerge(a, b)) continue;
           if (DependsOn(a, b) || DependsOn(b, a)) continue;
           TryMerge(a, b);
         }
@@ -340,6 +351,10 @@ class Fuser {
   absl::flat_hash_map<const Node*, int> unit_of_, position_;
   absl::flat_hash_set<std::array<size_t, 4>> refused_;
   std::vector<absl::btree_set<int>> needs_, users_;  // by unit: what it reads, who reads it
+  // Of HasPathAround: which search has seen a unit last, and what it has still to see.
+  std::vector<int64_t> seen_;
+  int64_t search_ = 0;
+  std::vector<int> stack_;
 };
 
 // The sites of a unit's tensors, checked. `sites` has one per tensor.

@@ -40,13 +40,13 @@ def main():
     @tensord.jit
     def step():
         chosen = tensord.randint(0, len(images), (arguments.batch,))
-        optimiser.zero_grad()
         x = images[chosen].unsqueeze(1).float() / 255
         for layer in layers:
             x = layer(x)
         loss = x.cross_entropy(labels[chosen])
         loss.backward()
         optimiser.step()
+        optimiser.zero_grad()  # at the end: gradients that are left would be written
         return loss
 
     times = []

@@ -93,7 +93,7 @@ from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
 from tensord.interop import from_dlpack
 from tensord.io import load, save
-from tensord.jit import jit
+from tensord.jit import function, jit
 from tensord.kernels import kernel
 from tensord.loops import fori_loop, scan, while_loop
 from tensord.numerics import fast_math

@@ -27,7 +27,6 @@ def given(owner: object, name: str, read: Callable[[], Any]) -> Any:
 @contextmanager
 def noting(givens: Givens) -> Iterator[None]:
     """Notes in `givens` what is taken as given inside."""
-    givens.clear()
     token = _noting.set((*_noting.get(), givens))
     try:
         yield

@@ -12,7 +12,7 @@ from tensord.connection import current
 def fast_math(mode: bool = True) -> Iterator[None]:
     """with fast_math(): ...
 
-    Programs that are built in the block (for a function of jit: captured there) may simplify floats as if they were
+    Programs that are built in the block, and captured functions that are called there, may simplify floats as if they were
     real numbers: x * 0 is 0 and x / x is 1 whatever x is, and sums and products with constants are reordered. It is a
     setting of the current client, hence of all threads that use it.
     """
