@@ -96,7 +96,7 @@ Session::Unfolded Session::Unfold(Value& loss) {
 
 namespace {
 
-bool Reads(const CapturedCall& call, const StateRef& state) {
+bool HasRead(const CapturedCall& call, const StateRef& state) {
   const auto is_it = [&state](const auto& weak) { return weak.lock() == state; };
   return std::any_of(call.arguments.begin(), call.arguments.end(), is_it) ||
          std::any_of(call.reads->begin(), call.reads->end(), is_it);
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<StateRef>> Session::GradientTargets(const StateRef& l
     StateRef state = weak.lock();
     if (!state || !state->requires_grad) continue;
     for (Value* value : unfolded.closed) {
-      if (reached.contains(NodeOf(*value)) && Reads(*value->call, state)) {
+      if (reached.contains(NodeOf(*value)) && HasRead(*value->call, state)) {
         return NoWayThrough(*value->call);
       }
     }
@@ -164,7 +164,7 @@ std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const 
     for (Value* value : unfolded.closed) {
       if (!reached.contains(NodeOf(*value))) continue;
       for (const StateRef& target : targets) {
-        if (Reads(*value->call, target)) return failed(NoWayThrough(*value->call));
+        if (HasRead(*value->call, target)) return failed(NoWayThrough(*value->call));
       }
     }
   }
