@@ -38,6 +38,7 @@ addmv = Tensor.addmv
 addr = Tensor.addr
 adjoint = Tensor.adjoint
 affine_grid = Tensor.affine_grid
+airy_ai = Tensor.airy_ai
 all = Tensor.all
 allclose = Tensor.allclose
 alpha_dropout = Tensor.alpha_dropout
@@ -72,6 +73,10 @@ batch_norm = Tensor.batch_norm
 batch_norm_train = Tensor.batch_norm_train
 batchnorm = Tensor.batchnorm
 bernoulli = Tensor.bernoulli
+bessel_j0 = Tensor.bessel_j0
+bessel_j1 = Tensor.bessel_j1
+bessel_y0 = Tensor.bessel_y0
+bessel_y1 = Tensor.bessel_y1
 binary_cross_entropy = Tensor.binary_cross_entropy
 binary_cross_entropy_with_logits = Tensor.binary_cross_entropy_with_logits
 binary_crossentropy = Tensor.binary_crossentropy
@@ -96,6 +101,10 @@ ceil = Tensor.ceil
 celu = Tensor.celu
 def chain_matmul(*matrices: 'Tensor') -> 'Tensor': ...
 channel_shuffle = Tensor.channel_shuffle
+def chebyshev_polynomial_t(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def chebyshev_polynomial_u(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def chebyshev_polynomial_v(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def chebyshev_polynomial_w(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 cholesky = Tensor.cholesky
 cholesky_inverse = Tensor.cholesky_inverse
 cholesky_solve = Tensor.cholesky_solve
@@ -157,6 +166,7 @@ def eq(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 equal = Tensor.equal
 erf = Tensor.erf
 erfc = Tensor.erfc
+erfcx = Tensor.erfcx
 erfinv = Tensor.erfinv
 exp = Tensor.exp
 exp2 = Tensor.exp2
@@ -204,6 +214,8 @@ hardswish = Tensor.hardswish
 hardtanh = Tensor.hardtanh
 hash = Tensor.hash
 def heaviside(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def hermite_polynomial_h(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def hermite_polynomial_he(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 hinge_embedding_loss = Tensor.hinge_embedding_loss
 histc = Tensor.histc
 histogram = Tensor.histogram
@@ -246,12 +258,14 @@ kl_div = Tensor.kl_div
 kron = Tensor.kron
 kthvalue = Tensor.kthvalue
 l1_loss = Tensor.l1_loss
+def laguerre_polynomial_l(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 layer_norm = Tensor.layer_norm
 layernorm = Tensor.layernorm
 def lcm(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def ldexp(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def le(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 leaky_relu = Tensor.leaky_relu
+def legendre_polynomial_p(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 lerp = Tensor.lerp
 less = Tensor.less
 less_equal = Tensor.less_equal
@@ -303,6 +317,8 @@ mish = Tensor.mish
 mm = Tensor.mm
 mod = Tensor.mod
 mode = Tensor.mode
+modified_bessel_k0 = Tensor.modified_bessel_k0
+modified_bessel_k1 = Tensor.modified_bessel_k1
 moveaxis = Tensor.moveaxis
 movedim = Tensor.movedim
 mse_loss = Tensor.mse_loss
@@ -397,6 +413,8 @@ rrelu = Tensor.rrelu
 rshift = Tensor.rshift
 rsqrt = Tensor.rsqrt
 def rsub(input: 'Tensor', other: 'Any', *, alpha: 'Any' = 1) -> 'Tensor': ...
+scaled_modified_bessel_k0 = Tensor.scaled_modified_bessel_k0
+scaled_modified_bessel_k1 = Tensor.scaled_modified_bessel_k1
 scaled_uniform = Tensor.scaled_uniform
 scatter = Tensor.scatter
 scatter_add = Tensor.scatter_add
@@ -408,6 +426,10 @@ selu = Tensor.selu
 sgn = Tensor.sgn
 shard = Tensor.shard
 shard_like = Tensor.shard_like
+def shifted_chebyshev_polynomial_t(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def shifted_chebyshev_polynomial_u(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def shifted_chebyshev_polynomial_v(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+def shifted_chebyshev_polynomial_w(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 shrink = Tensor.shrink
 shrink_to = Tensor.shrink_to
 sigmoid = Tensor.sigmoid
@@ -428,6 +450,7 @@ softshrink = Tensor.softshrink
 softsign = Tensor.softsign
 sort = Tensor.sort
 sparse_categorical_crossentropy = Tensor.sparse_categorical_crossentropy
+spherical_bessel_j0 = Tensor.spherical_bessel_j0
 split = Tensor.split
 sqrt = Tensor.sqrt
 square = Tensor.square
