@@ -50,7 +50,9 @@ const StateRef& CapturedProgram::Place::In(absl::Span<const StateRef> arguments)
 absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Capture(
     const std::string& name, absl::Span<const StateRef> arguments, const Function& function) {
   TD_CHECK(!IsTracing(), "a function called by a captured one is part of its trace");
-  TD_RETURN_IF_ERROR(Realize({}));  // what was assigned and drawn before
+  // What was assigned and drawn before; and what must be computed before it is known how it is
+  // divided.
+  TD_RETURN_IF_ERROR(Realize(DividedAnyhow(arguments)));
   Trace trace{.id = 0, .session = this, .assigned = {}, .gradients = {}};
   std::vector<StateRef> stand_ins;
   std::vector<ValueRef> stand_in_values;

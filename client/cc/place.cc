@@ -111,17 +111,25 @@ Placement Session::PlacementOf(const StateRef& state) {
   const Value& value = *state->value;
   if (value.buffer) return value.buffer->placement;
   if (value.devices.empty()) return {HomeDevices(), kWhole};
-  const bool placed = value.node != nullptr && value.node->op == Op::kPlace;
-  return {value.devices, placed ? TargetOf(value.node).axis : value.axis};
+  return PlacementIn(value);
 }
 
 std::string Session::PlacementText(const StateRef& state) {
   absl::MutexLock lock(&mu_);
-  if (state->value->devices.empty()) return "";
-  return "@" + DevicesText(state->value->devices) +
-         (state->value->devices.size() > 1 && state->value->buffer
-              ? fmt::format("/{}", state->value->buffer->placement.axis)
-              : "");
+  const Placement placement = PlacementIn(*state->value);
+  if (placement.devices.empty()) return "";
+  return fmt::format("@{}/{}", fmt::join(placement.devices, ","), placement.axis);
+}
+
+std::vector<StateRef> Session::DividedAnyhow(absl::Span<const StateRef> states) {
+  absl::MutexLock lock(&mu_);
+  std::vector<StateRef> found;
+  for (const StateRef& state : states) {
+    const Value& value = *state->value;
+    const bool said = value.node != nullptr && value.node->op == Op::kPlace;
+    if (!value.buffer && value.devices.size() > 1 && !said) found.push_back(state);
+  }
+  return found;
 }
 
 bool Session::IsPlaced(const StateRef& state) {
@@ -199,9 +207,11 @@ StateRef Session::Placed(const StateRef& state, const Placement& to) {
   }
   const Placement from = PlacementIn(**value);
   if (from == to) return state;
-  return ApplyLocked({&state, 1}, 1, [&](Graph&, absl::Span<const Expr> sources) {
+  const StateRef placed = ApplyLocked({&state, 1}, 1, [&](Graph&, absl::Span<const Expr> sources) {
     return std::vector<Expr>{Place(sources[0], from, to)};
   })[0];
+  if (placed->value) placed->value->axis = to.axis;
+  return placed;
 }
 
 absl::Status Session::MoveTo(const StateRef& state, const Placement& to) {

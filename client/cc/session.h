@@ -231,6 +231,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Placement PlacementOf(const StateRef& state);
   // Whether it was put there, or is made of what was.
   bool IsPlaced(const StateRef& state);
+  // Those that are still to be computed on several devices, and not as somebody said.
+  std::vector<StateRef> DividedAnyhow(absl::Span<const StateRef> states);
   std::string PlacementText(const StateRef& state);  // what a captured function depends on of it
   // Where this thread puts new tensors of the session: nowhere, unless it is told. Returns the
   // names that were set before. InvalidArgument for an unknown device.

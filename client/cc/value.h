@@ -119,7 +119,7 @@ struct Value : std::enable_shared_from_this<Value> {
   // Where it was put, or what it is made of: none if nobody said. Then it is wherever it is needed:
   // such a value may have copies on other devices than those of `buffer`, each of them the whole.
   std::vector<int64_t> devices;
-  int64_t axis = kWhole;  // of an argument of a captured function, along which it is divided
+  int64_t axis = kWhole;  // along which it is to be divided, or is as an argument of a capture
   std::vector<std::shared_ptr<Buffer>> copies;
 
   std::weak_ptr<TensorState> owner;  // the tensor that this is or was a version of
