@@ -29,7 +29,8 @@ bool GradEnabled() { return grad_enabled; }
 bool SetGradEnabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
 
 Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
-    : connection_(std::move(connection)), options_(std::move(options)), home_([this] {
+    : connection_(std::move(connection)), options_(std::move(options)), home_([this]() -> int64_t {
+        if (connection_ == nullptr) return 0;  // a session that holds an error
         const auto& devices = connection_->welcome().devices();
         const auto found = std::ranges::find(devices, options_.device, &v1::DeviceInfo::name);
         return found == devices.end() ? 0 : found - devices.begin();

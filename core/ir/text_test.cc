@@ -77,7 +77,9 @@ constexpr std::string_view kTensorText = R"(%0 = Param float32 [2,3] slot=0
 %66 = Custom float32 %65 %43
 %67 = UserKernel %0 %11 outputs=float32[2,3],int8[] "k\n\"body\""
 %68 = UserKernelResult float32 [2,3] %67 slot=0
-return %31 %55 %56 %58 %64 %66 %68
+%69 = Exchange float32 [4,2,3] %0 gather devices=4 shift=0
+%70 = Place float32 [2,3] %0 places=0,2,-1,0,0,1
+return %31 %55 %56 %58 %64 %66 %68 %69 %70
 )";
 
 constexpr std::string_view kKernelText = R"(%0 = Param float32 [16] slot=0

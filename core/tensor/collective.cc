@@ -11,8 +11,8 @@ namespace {
 
 // Below so many bytes, or among two devices, fewer rounds count for more than fewer bytes.
 constexpr int64_t kGatherBytes = 256 << 10;
-// Above so many, memory for what all others send at once is too much.
-constexpr int64_t kRingBytes = int64_t{64} << 20;
+// Above so many, memory for what all others send at once counts for more than time.
+constexpr int64_t kRingBytes = int64_t{256} << 20;
 
 Expr Exchange(const Expr& x, ExchangeKind kind, int64_t devices, int64_t shift = 0) {
   return Apply(Op::kExchange, {x}, {static_cast<int64_t>(kind), devices, shift});
