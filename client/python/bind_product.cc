@@ -153,12 +153,15 @@ void BindProduct(py::class_<Tensor>& tensor, py::module_& module) {
           "The sum of products along an axis; operands broadcast.")
       .def(
           "cdist",
-          [](const Tensor& a, const Tensor& b, double p) {
+          [](const Tensor& a, const Tensor& b, double p, const std::string&) {
             return Checked(
                 Lift([p](const Expr& x, const Expr& y) { return CDist(x, y, p); }, a, b));
           },
           py::arg("other"), py::arg("p") = 2.0,
-          "Distances of points [.., n, size] and [.., m, size] by the p-norm, [.., n, m].")
+          py::arg("compute_mode") = "use_mm_for_euclid_dist_if_necessary",
+          "Distances of points [.., n, size] and [.., m, size] by the p-norm, [.., n, m]. PyTorch's "
+          "compute_mode\nchooses between ways that differ in rounding; here there is one, by "
+          "differences.")
       .def("mm", BindPair(&Mm), py::arg("mat2"), "The product of two matrices.")
       .def("bmm", BindPair(&Bmm), py::arg("mat2"), "Products of two batches of matrices.")
       .def("mv", BindPair(&Mv), py::arg("vec"), "A matrix times a vector.")

@@ -208,3 +208,13 @@ def test_histogram_of_points():
     np.testing.assert_array_equal(counts.numpy(), np.histogram(points[:, 0], edges[0])[0])
     with pytest.raises(ValueError, match="bins"):
         Tensor(points).histogramdd([1, 2, 3])
+
+
+def test_unravel_index():
+    for shape in [(2, 3, 4), (24,), 24]:
+        index = np.array([[0, 5, 23], [7, 12, 1]], "int32")
+        expected = np.unravel_index(index, shape)
+        for found, wanted in zip(tensord.unravel_index(Tensor(index), shape), expected):
+            np.testing.assert_array_equal(found.numpy(), wanted)
+    parts = Tensor(np.arange(10)).split_with_sizes([2, 3, 5])
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3, 4], [5, 6, 7, 8, 9]]

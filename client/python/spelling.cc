@@ -42,6 +42,7 @@ constexpr Spelling kNames[] = {
     {"negative", "neg"},
     {"not_equal", "ne"},
     {"rshift", "bitwise_right_shift"},
+    {"split_with_sizes", "split"},
     {"subtract", "sub"},
     {"swish", "silu"},
     {"trapz", "trapezoid"},

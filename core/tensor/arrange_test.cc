@@ -81,7 +81,7 @@ TEST(Pad, TakesFromTheEndsInEachMode) {
       {PadMode::kConstant, {-2, 1}, {2, 9}},
       {PadMode::kReflect, {-1, 2}, {1, 2, 1, 0}},
       {PadMode::kReplicate, {2, -3}, {0, 0}},
-      {PadMode::kCircular, {-1, 1}, {1, 2, 0}},
+      {PadMode::kCircular, {-1, 1}, {1, 2, 1}},
       {PadMode::kReplicate, {-1, -2}, {}},
   };
   for (const Case& c : cases) {

@@ -78,6 +78,16 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return _tensord._broadcast_shapes([(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes])
 
 
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The index along each axis of elements that are given by their place in row-major order of that shape."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    places: list[Tensor] = []
+    for size in reversed(sizes):
+        places.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(places))
+
+
 def einsum(formula: str, *operands: Any, dtype: Any = None) -> Tensor:
     """Einstein's summation over labels: "ij,jk->ik"; see Tensor.einsum."""
     return Tensor.einsum(formula, *operands, dtype=dtype)
@@ -134,4 +144,4 @@ for _name in _IN_TORCH_ORDER:
 
 __all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "logdet", "lu", "lu_solve",
                   "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
-                  *_IN_TORCH_ORDER})
+                  "unravel_index", *_IN_TORCH_ORDER})

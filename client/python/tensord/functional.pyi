@@ -452,6 +452,7 @@ sort = Tensor.sort
 sparse_categorical_crossentropy = Tensor.sparse_categorical_crossentropy
 spherical_bessel_j0 = Tensor.spherical_bessel_j0
 split = Tensor.split
+split_with_sizes = Tensor.split_with_sizes
 sqrt = Tensor.sqrt
 square = Tensor.square
 squeeze = Tensor.squeeze
@@ -497,6 +498,7 @@ unfold = Tensor.unfold
 uniform = Tensor.uniform
 unique = Tensor.unique
 unique_consecutive = Tensor.unique_consecutive
+def unravel_index(indices: 'Tensor', shape: 'Any') -> 'tuple[Tensor, ...]': ...
 unsqueeze = Tensor.unsqueeze
 vander = Tensor.vander
 var = Tensor.var
