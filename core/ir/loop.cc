@@ -74,6 +74,36 @@ absl::flat_hash_set<const Node*> Inside(absl::Span<const Node* const> order) {
   return inside;
 }
 
+std::vector<const Node*> EvaluationOrder(absl::Span<const Node* const> roots,
+                                         absl::FunctionRef<bool(const Node*)> is_known) {
+  std::vector<const Node*> order;
+  absl::flat_hash_set<const Node*> seen;
+  struct Frame {
+    const Node* node;
+    size_t next;
+  };
+  std::vector<Frame> stack;
+  const auto visit = [&](const Node* node) {
+    if (!is_known(node) && seen.insert(node).second) stack.push_back({node, 0});
+  };
+  for (const Node* root : roots) {
+    visit(root);
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      const Node* node = frame.node;
+      const bool is_loop = node->op == Op::kLoop;
+      if (frame.next == (is_loop ? NumStates(node) : node->src.size())) {
+        order.push_back(node);
+        stack.pop_back();
+      } else {
+        const size_t next = frame.next++;
+        visit(is_loop ? InitOf(node, next) : node->src[next]);
+      }
+    }
+  }
+  return order;
+}
+
 int64_t TripCount(const Node* loop) {
   const Node* condition = Condition(loop);
   const Node* counter = CarryOf(loop, 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
+#include <absl/functional/function_ref.h>
 
 #include <cstddef>
 #include <vector>
@@ -24,6 +25,11 @@ std::vector<const Node*> Captured(const Node* loop,
 
 // Those of some nodes, sources before users, that depend on the state of a loop which they are in.
 absl::flat_hash_set<const Node*> Inside(absl::Span<const Node* const> order);
+
+// What gives `roots` their values, operands before users, but for what `is_known`. Of a loop that
+// is the initial values only: what is in its body has a value only while the loop runs.
+std::vector<const Node*> EvaluationOrder(absl::Span<const Node* const> roots,
+                                         absl::FunctionRef<bool(const Node*)> is_known);
 
 // How often the body runs, if that is known before: for loops whose first state counts from 0 up to
 // a constant that is their condition's. -1 for others.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/check.h"
+#include "core/ir/loop.h"
 #include "core/ir/user_kernel.h"
 #include "core/rules/user_kernel.h"
 
@@ -74,30 +75,12 @@ bool SourceIndex(const Node& node, Index& index) {
   }
 }
 
-class Evaluator {
+// Values of one node, from its operands' by `of`.
+class NodeEvaluator {
  public:
-  using States = absl::flat_hash_map<const Node*, Values>;  // of the Carries of the loops around
+  NodeEvaluator(const ReferenceInputs& inputs, ValuesOf of) : inputs_(inputs), of_(of) {}
 
-  Evaluator(const ReferenceInputs& inputs, States states)
-      : inputs_(inputs), values_(std::move(states)) {}
-
-  // What depends on the state of a loop is known in the loop only.
-  void Visit(const Node& node) {
-    if (values_.contains(&node) || node.op == Op::kCarry) return;
-    if (node.op == Op::kLoop) {
-      if (Known(node.src.subspan(1), 2)) RunLoop(node);
-      return;
-    }
-    if (node.op == Op::kUserKernel) {
-      if (Known(node.src, 1)) RunUserKernel(node);
-      return;
-    }
-    if (node.op == Op::kLoopResult || node.op == Op::kUserKernelResult) {
-      const auto results = results_.find(node.src[0]);
-      if (results != results_.end()) values_[&node] = results->second[node.slot()];
-      return;
-    }
-    if (!Known(node.src, 1)) return;
+  Values Run(const Node& node) const {
     Values values(NumElements(node.shape));
     if (node.op == Op::kReduce) {
       Reduce(node, values);
@@ -108,41 +91,155 @@ class Evaluator {
     } else {
       for (size_t e = 0; e < values.size(); ++e) values[e] = Element(node, e);
     }
-    values_[&node] = std::move(values);
+    return values;
+  }
+
+ private:
+  Scalar Element(const Node& node, int64_t e) const {
+    switch (node.op) {
+      case Op::kConst:
+        return Scalar::FromAttribute(node.dtype, node.ints[0]);
+      case Op::kParam:
+        return inputs_.params.at(node.slot())[e];
+      case Op::kVariable:
+        return Scalar::Int(node.dtype, inputs_.variables.find(node.text)->second);
+      case Op::kIota:
+        return Scalar::Int(node.dtype, e);
+      case Op::kContiguous:
+      case Op::kDetach:
+      case Op::kWithSlope:
+        return of_(node.src[0])[e];
+      case Op::kGather:
+        return Gathered(node, e);
+      default:
+        break;
+    }
+    if (In(node.op, MovementOps())) {
+      Index index = IndexAt(e, node.shape);
+      if (!SourceIndex(node, index)) return Scalar::Of(node.dtype, 0);
+      return of_(node.src[0])[Offset(index, node.src[0]->shape)];
+    }
+    std::array<Scalar, 3> src;
+    for (size_t s = 0; s < node.src.size(); ++s) src[s] = of_(node.src[s])[e];
+    const auto result = EvalOp(node.op, node.dtype, {src.data(), node.src.size()});
+    TD_CHECK(result.has_value(), Name(node.op));
+    return *result;
+  }
+
+  Scalar Gathered(const Node& node, int64_t e) const {
+    const Node *x = node.src[0], *index = node.src[1];
+    const int64_t row = NumElements(x->shape.subspan(1));
+    const Scalar at = of_(index)[e / row];
+    const bool inside = at.i >= 0 && at.i < x->shape[0];  // beyond 2^63, uint64 is negative here
+    return inside ? of_(x)[at.i * row + e % row] : Scalar::Of(node.dtype, 0);
+  }
+
+  void Reduce(const Node& node, Values& values) const {
+    const Values& from = of_(node.src[0]);
+    std::vector<bool> started(values.size());
+    for (size_t e = 0; e < from.size(); ++e) {
+      Index index = IndexAt(static_cast<int64_t>(e), node.src[0]->shape);
+      for (const int64_t axis : node.reduce_axes()) index[axis] = 0;
+      const int64_t at = Offset(index, node.shape);
+      const Scalar both[] = {values[at], from[e]};
+      values[at] = started[at] ? *EvalOp(CombineOp(node.reduce_kind()), node.dtype, both) : from[e];
+      started[at] = true;
+    }
+    for (size_t at = 0; at < values.size(); ++at) {
+      if (!started[at]) values[at] = ReduceIdentity(node.reduce_kind(), node.dtype);
+    }
+  }
+
+  void Scan(const Node& node, Values& values) const {
+    const Values& from = of_(node.src[0]);
+    const int64_t size = node.shape[node.scan_axis()];
+    for (size_t first = 0; first < from.size(); ++first) {
+      Index index = IndexAt(static_cast<int64_t>(first), node.shape);
+      if (index[node.scan_axis()] != 0) continue;
+      Scalar total = ScanIdentity(node.scan_kind(), node.dtype);
+      for (int64_t step = 0; step < size; ++step) {
+        index[node.scan_axis()] = node.scan_reverse() ? size - 1 - step : step;
+        const int64_t at = Offset(index, node.shape);
+        const Scalar before = total;
+        total = EvalScan(node.scan_kind(), total, from[at]);
+        values[at] = node.scan_exclusive() ? before : total;
+      }
+    }
+  }
+
+  void Scatter(const Node& node, Values& values) const {
+    const Node &x = *node.src[0], &index = *node.src[1], &from = *node.src[2];
+    values = of_(&x);
+    const int64_t axis = node.scatter_axis(), rest = x.rank() - axis - 1;
+    for (size_t e = 0; e < of_(&from).size(); ++e) {
+      const Index at = IndexAt(static_cast<int64_t>(e), from.shape);
+      Index where = at;
+      for (size_t i = 0; i < where.size(); ++i) {
+        if (index.shape[i] == 1) where[i] = 0;
+      }
+      const int64_t row = of_(&index)[Offset(where, index.shape)].i;
+      if (row < 0 || row >= x.shape[axis]) continue;  // beyond 2^63, uint64 is negative here
+      Index target(at.begin(), at.begin() + axis);
+      target.push_back(row);
+      target.insert(target.end(), at.end() - rest, at.end());
+      Scalar& value = values[Offset(target, x.shape)];
+      const Scalar both[] = {value, of_(&from)[e]};
+      const auto kind = static_cast<ReduceKind>(node.scatter_kind());
+      value = node.scatter_kind() == ScatterKind::kSet ? both[1]
+                                                       : *EvalOp(CombineOp(kind), node.dtype, both);
+    }
+  }
+
+  const ReferenceInputs& inputs_;
+  const ValuesOf of_;
+};
+
+class Evaluator {
+ public:
+  using ByNode = absl::flat_hash_map<const Node*, Values>;
+
+  // `known` values of the nodes outside of the loop whose body this is for.
+  Evaluator(const ReferenceInputs& inputs, ByNode known)
+      : inputs_(inputs), values_(std::move(known)) {}
+
+  void Run(absl::Span<const Node* const> roots) {
+    const auto known = [&](const Node* node) {
+      return values_.contains(node) || results_.contains(node);
+    };
+    for (const Node* node : loop::EvaluationOrder(roots, known)) Visit(*node);
   }
 
   const Values& Of(const Node* node) const { return values_.at(node); }
 
  private:
-  // Whether every operand, or the initial value of every Carry among each `step` operands, is.
-  bool Known(absl::Span<const Node* const> operands, size_t step) const {
-    for (size_t i = 0; i < operands.size(); i += step) {
-      if (!values_.contains(step == 1 ? operands[i] : operands[i]->src[0])) return false;
+  void Visit(const Node& node) {
+    if (node.op == Op::kLoop) return RunLoop(node);
+    if (node.op == Op::kUserKernel) return RunUserKernel(node);
+    if (node.op == Op::kLoopResult || node.op == Op::kUserKernelResult) {
+      values_[&node] = results_.at(node.src[0])[node.slot()];
+      return;
     }
-    return true;
+    const auto of = [&](const Node* operand) -> const Values& { return Of(operand); };
+    values_[&node] = ReferenceEvalNode(node, of, inputs_);
   }
 
-  void RunLoop(const Node& loop) {
-    const size_t count = loop.src.size() / 2;
+  void RunLoop(const Node& node) {
+    const size_t count = loop::NumStates(&node);
     std::vector<Values> states;
-    std::vector<const Node*> roots = {loop.src[0]};
+    std::vector<const Node*> roots = {loop::Condition(&node)};
     for (size_t k = 0; k < count; ++k) {
-      states.push_back(Of(loop.src[1 + 2 * k]->src[0]));
-      roots.push_back(loop.src[2 + 2 * k]);
+      states.push_back(Of(loop::InitOf(&node, k)));
+      roots.push_back(loop::NextOf(&node, k));
     }
-    const std::vector<const Node*> order = TopologicalOrder(roots);
-    for (int64_t iteration = 0; iteration < loop.ints[1]; ++iteration) {
-      States bound;
-      for (const auto& [node, values] : values_) {
-        if (node->op == Op::kCarry) bound[node] = values;
-      }
-      for (size_t k = 0; k < count; ++k) bound[loop.src[1 + 2 * k]] = states[k];
-      Evaluator body(inputs_, std::move(bound));
-      for (const Node* node : order) body.Visit(*node);
-      if (body.Of(loop.src[0])[0].i == 0) break;
-      for (size_t k = 0; k < count; ++k) states[k] = body.Of(loop.src[2 + 2 * k]);
+    for (int64_t iteration = 0; iteration < node.ints[1]; ++iteration) {
+      ByNode around = values_;
+      for (size_t k = 0; k < count; ++k) around[loop::CarryOf(&node, k)] = states[k];
+      Evaluator body(inputs_, std::move(around));
+      body.Run(roots);
+      if (body.Of(roots[0])[0].i == 0) break;
+      for (size_t k = 0; k < count; ++k) states[k] = body.Of(roots[1 + k]);
     }
-    results_[&loop] = std::move(states);
+    results_[&node] = std::move(states);
   }
 
   // Store by store and turn by turn.
@@ -200,112 +297,22 @@ class Evaluator {
     return *result;
   }
 
-  Scalar Element(const Node& node, int64_t e) const {
-    switch (node.op) {
-      case Op::kConst:
-        return Scalar::FromAttribute(node.dtype, node.ints[0]);
-      case Op::kParam:
-        return inputs_.params.at(node.slot())[e];
-      case Op::kVariable:
-        return Scalar::Int(node.dtype, inputs_.variables.find(node.text)->second);
-      case Op::kIota:
-        return Scalar::Int(node.dtype, e);
-      case Op::kContiguous:
-      case Op::kDetach:
-      case Op::kWithSlope:
-        return Of(node.src[0])[e];
-      case Op::kGather:
-        return Gathered(node, e);
-      default:
-        break;
-    }
-    if (In(node.op, MovementOps())) {
-      Index index = IndexAt(e, node.shape);
-      if (!SourceIndex(node, index)) return Scalar::Of(node.dtype, 0);
-      return Of(node.src[0])[Offset(index, node.src[0]->shape)];
-    }
-    std::array<Scalar, 3> src;
-    for (size_t s = 0; s < node.src.size(); ++s) src[s] = Of(node.src[s])[e];
-    const auto result = EvalOp(node.op, node.dtype, {src.data(), node.src.size()});
-    TD_CHECK(result.has_value(), Name(node.op));
-    return *result;
-  }
-
-  Scalar Gathered(const Node& node, int64_t e) const {
-    const Node *x = node.src[0], *index = node.src[1];
-    const int64_t row = NumElements(x->shape.subspan(1));
-    const Scalar at = Of(index)[e / row];
-    const bool inside = at.i >= 0 && at.i < x->shape[0];  // beyond 2^63, uint64 is negative here
-    return inside ? Of(x)[at.i * row + e % row] : Scalar::Of(node.dtype, 0);
-  }
-
-  void Reduce(const Node& node, Values& values) const {
-    const Values& from = Of(node.src[0]);
-    std::vector<bool> started(values.size());
-    for (size_t e = 0; e < from.size(); ++e) {
-      Index index = IndexAt(static_cast<int64_t>(e), node.src[0]->shape);
-      for (const int64_t axis : node.reduce_axes()) index[axis] = 0;
-      const int64_t at = Offset(index, node.shape);
-      const Scalar both[] = {values[at], from[e]};
-      values[at] = started[at] ? *EvalOp(CombineOp(node.reduce_kind()), node.dtype, both) : from[e];
-      started[at] = true;
-    }
-    for (size_t at = 0; at < values.size(); ++at) {
-      if (!started[at]) values[at] = ReduceIdentity(node.reduce_kind(), node.dtype);
-    }
-  }
-
-  void Scan(const Node& node, Values& values) const {
-    const Values& from = Of(node.src[0]);
-    const int64_t size = node.shape[node.scan_axis()];
-    for (size_t first = 0; first < from.size(); ++first) {
-      Index index = IndexAt(static_cast<int64_t>(first), node.shape);
-      if (index[node.scan_axis()] != 0) continue;
-      Scalar total = ScanIdentity(node.scan_kind(), node.dtype);
-      for (int64_t step = 0; step < size; ++step) {
-        index[node.scan_axis()] = node.scan_reverse() ? size - 1 - step : step;
-        const int64_t at = Offset(index, node.shape);
-        const Scalar before = total;
-        total = EvalScan(node.scan_kind(), total, from[at]);
-        values[at] = node.scan_exclusive() ? before : total;
-      }
-    }
-  }
-
-  void Scatter(const Node& node, Values& values) const {
-    const Node &x = *node.src[0], &index = *node.src[1], &from = *node.src[2];
-    values = Of(&x);
-    const int64_t axis = node.scatter_axis(), rest = x.rank() - axis - 1;
-    for (size_t e = 0; e < Of(&from).size(); ++e) {
-      const Index at = IndexAt(static_cast<int64_t>(e), from.shape);
-      Index where = at;
-      for (size_t i = 0; i < where.size(); ++i) {
-        if (index.shape[i] == 1) where[i] = 0;
-      }
-      const int64_t row = Of(&index)[Offset(where, index.shape)].i;
-      if (row < 0 || row >= x.shape[axis]) continue;  // beyond 2^63, uint64 is negative here
-      Index target(at.begin(), at.begin() + axis);
-      target.push_back(row);
-      target.insert(target.end(), at.end() - rest, at.end());
-      Scalar& value = values[Offset(target, x.shape)];
-      const Scalar both[] = {value, Of(&from)[e]};
-      const auto kind = static_cast<ReduceKind>(node.scatter_kind());
-      value = node.scatter_kind() == ScatterKind::kSet ? both[1]
-                                                       : *EvalOp(CombineOp(kind), node.dtype, both);
-    }
-  }
-
   const ReferenceInputs& inputs_;
-  absl::flat_hash_map<const Node*, Values> values_;
-  absl::flat_hash_map<const Node*, std::vector<Values>> results_;  // of Loops, by state
+  ByNode values_;
+  absl::flat_hash_map<const Node*, std::vector<Values>> results_;  // of what has several
 };
 
 }  // namespace
 
+std::vector<Scalar> ReferenceEvalNode(const Node& node, ValuesOf of,
+                                      const ReferenceInputs& inputs) {
+  return NodeEvaluator(inputs, of).Run(node);
+}
+
 std::vector<std::vector<Scalar>> ReferenceEval(absl::Span<const Node* const> roots,
                                                const ReferenceInputs& inputs) {
   Evaluator evaluator(inputs, {});
-  for (const Node* node : TopologicalOrder(roots)) evaluator.Visit(*node);
+  evaluator.Run(roots);
   std::vector<std::vector<Scalar>> result;
   for (const Node* root : roots) result.push_back(evaluator.Of(root));
   return result;

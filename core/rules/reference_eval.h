@@ -2,6 +2,8 @@
 // and obvious; for tests of rules and passes.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -20,5 +22,9 @@ struct ReferenceInputs {
 // The elements of each root, row-major.
 std::vector<std::vector<Scalar>> ReferenceEval(absl::Span<const Node* const> roots,
                                                const ReferenceInputs& inputs);
+
+// One node's elements from those of its operands. No loop's, and no kernel's that a user wrote.
+using ValuesOf = absl::FunctionRef<const std::vector<Scalar>&(const Node*)>;
+std::vector<Scalar> ReferenceEvalNode(const Node& node, ValuesOf of, const ReferenceInputs& inputs);
 
 }  // namespace tensord

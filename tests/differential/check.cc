@@ -46,6 +46,14 @@ std::string CheckMemoryPlan(const Schedule& schedule) {
       life.last = static_cast<int>(i);
     }
   }
+  // What a loop reads that was there before, its next iteration reads again.
+  for (size_t i = 0; i < schedule.steps.size(); ++i) {
+    if (schedule.steps[i].kernel != Schedule::Step::kLoop) continue;
+    const int begin = static_cast<int>(i), end = begin + static_cast<int>(schedule.steps[i].body);
+    for (Life& life : lives) {
+      if (life.first <= begin && life.last >= begin) life.last = std::max(life.last, end);
+    }
+  }
   for (size_t a = 0; a < lives.size(); ++a) {
     const Schedule::Buffer& x = schedule.buffers[a];
     if (x.kind != Schedule::Kind::kTemporary || lives[a].first < 0) continue;

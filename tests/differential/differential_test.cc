@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/ir/loop.h"
+#include "tests/differential/expect.h"
 #include "tests/differential/generate.h"
 #include "tests/differential/index_case.h"
 #include "tests/differential/shrink.h"
@@ -50,6 +52,40 @@ TEST(Differential, Divisions) { ExpectAllWell(CaseKind::kDivision, 60); }
 
 TEST(Differential, IndexExpressions) {
   for (uint64_t seed = 1; seed <= 800; ++seed) ASSERT_EQ(CheckIndex(seed), "") << "seed " << seed;
+}
+
+// What the cases above are made of: loops that run, loops in loops, and states of which something
+// is known after the last iteration.
+TEST(Differential, RandomGraphsHaveLoops) {
+  int loops = 0, counted = 0, nested = 0, known = 0, unknown = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Case test = Generate(seed);
+    std::vector<const Node*> results;
+    const std::vector<const Node*> order = TopologicalOrder(test.outputs);
+    const auto inside = loop::Inside(order);
+    for (const Node* node : order) {
+      if (node->op == Op::kLoop) {
+        ++loops;
+        counted += loop::TripCount(node) > 0;
+        nested += node->ints[0] > 0;
+      }
+      if (node->op == Op::kLoopResult && !inside.contains(node)) results.push_back(node);
+    }
+    const auto params = ParamsOf(test);
+    ASSERT_TRUE(params.ok()) << params.status();
+    ReferenceInputs reference;
+    for (const HostTensor& input : InputsOf(test, *params)) {
+      reference.params[static_cast<int64_t>(reference.params.size())] = input.values;
+    }
+    for (const auto& [name, value] : VariablesOf(test)) reference.variables[name] = value;
+    for (const Expected& result : Expect(results, reference)) {
+      for (const double error : result.error) ++(error == kUnknown ? unknown : known);
+    }
+  }
+  EXPECT_GT(counted, 20);
+  EXPECT_GT(loops, counted + 20);
+  EXPECT_GT(nested, 10);
+  EXPECT_GT(known, 4 * unknown);
 }
 
 TEST(Differential, TextKeepsTheCase) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/ir/loop.h"
 
 namespace tensord {
 namespace {
@@ -276,50 +277,110 @@ Errors ScatterErrors(const Node* node, const Expected& x, const Expected& index,
   return errors;
 }
 
-}  // namespace
+// Values and errors of nodes, and the same of the body of a loop while it runs.
+class Expectation {
+ public:
+  using ByNode = absl::flat_hash_map<const Node*, Expected>;
 
-std::vector<Expected> Expect(absl::Span<const Node* const> roots, const ReferenceInputs& inputs) {
-  const std::vector<const Node*> order = TopologicalOrder(roots);
-  std::vector<std::vector<Scalar>> values = ReferenceEval(order, inputs);
-  absl::flat_hash_map<const Node*, Expected> known;
-  for (size_t n = 0; n < order.size(); ++n) {
-    const Node* node = order[n];
-    Expected result{std::move(values[n]), {}};
+  // `known` of the nodes outside of the loop whose body this is for.
+  Expectation(const ReferenceInputs& inputs, ByNode known)
+      : inputs_(inputs), known_(std::move(known)) {}
+
+  void Run(absl::Span<const Node* const> roots) {
+    const auto known = [&](const Node* node) {
+      return known_.contains(node) || results_.contains(node);
+    };
+    for (const Node* node : loop::EvaluationOrder(roots, known)) {
+      if (node->op == Op::kLoop) {
+        RunLoop(node);
+      } else if (node->op == Op::kLoopResult) {
+        known_[node] = results_.at(node->src[0])[node->slot()];
+      } else {
+        Expected result = Visit(node);
+        known_[node] = std::move(result);
+      }
+    }
+  }
+
+  const Expected& Of(const Node* node) const { return known_.at(node); }
+
+ private:
+  Expected Visit(const Node* node) const {
+    const auto values_of = [&](const Node* operand) -> const std::vector<Scalar>& {
+      return Of(operand).values;
+    };
+    Expected result{ReferenceEvalNode(*node, values_of, inputs_), {}};
     if (node->src.empty()) {
       result.error.assign(result.values.size(), 0);
     } else if (node->op == Op::kReduce) {
-      result.error = ReduceErrors(node, known.at(node->src[0]), result.values);
+      result.error = ReduceErrors(node, Of(node->src[0]), result.values);
     } else if (node->op == Op::kScan) {
-      result.error = ScanErrors(node, known.at(node->src[0]));
+      result.error = ScanErrors(node, Of(node->src[0]));
     } else if (node->op == Op::kScatter) {
-      result.error = ScatterErrors(node, known.at(node->src[0]), known.at(node->src[1]),
-                                   known.at(node->src[2]));
+      result.error = ScatterErrors(node, Of(node->src[0]), Of(node->src[1]), Of(node->src[2]));
     } else if (In(node->op, MovementOps())) {
-      result.error = Moved(node, known.at(node->src[0]).error, nullptr);
+      result.error = Moved(node, Of(node->src[0]).error, nullptr);
     } else if (node->op == Op::kGather) {
-      const Expected& index = known.at(node->src[1]);
-      result.error = Moved(node, known.at(node->src[0]).error, &index.values);
+      const Expected& index = Of(node->src[1]);
+      result.error = Moved(node, Of(node->src[0]).error, &index.values);
       const size_t row = index.values.empty() ? 1 : result.values.size() / index.values.size();
       for (size_t e = 0; e < result.error.size(); ++e) {
         if (index.error[e / row] != 0) result.error[e] = kUnknown;
       }
     } else if (node->op == Op::kContiguous || node->op == Op::kDetach ||
                node->op == Op::kWithSlope) {
-      result.error = known.at(node->src[0]).error;
+      result.error = Of(node->src[0]).error;
     } else {
       for (size_t e = 0; e < result.values.size(); ++e) {
         std::vector<Operand> operands;
         for (const Node* src : node->src) {
-          const Expected& from = known.at(src);
+          const Expected& from = Of(src);
           operands.push_back({from.values[e], from.error[e]});
         }
         result.error.push_back(ElementwiseError(node->op, node->dtype, result.values[e], operands));
       }
     }
-    known[node] = std::move(result);
+    return result;
   }
+
+  // Iteration by iteration, errors included. If it is not sure whether there is one more, nothing
+  // is known of the states.
+  void RunLoop(const Node* node) {
+    const size_t count = loop::NumStates(node);
+    std::vector<Expected> states;
+    std::vector<const Node*> roots = {loop::Condition(node)};
+    for (size_t k = 0; k < count; ++k) {
+      states.push_back(Of(loop::InitOf(node, k)));
+      roots.push_back(loop::NextOf(node, k));
+    }
+    for (int64_t iteration = 0; iteration < node->ints[1]; ++iteration) {
+      ByNode around = known_;
+      for (size_t k = 0; k < count; ++k) around[loop::CarryOf(node, k)] = states[k];
+      Expectation body(inputs_, std::move(around));
+      body.Run(roots);
+      const Expected& condition = body.Of(roots[0]);
+      if (condition.error[0] != 0) {
+        for (Expected& state : states) state.error.assign(state.values.size(), kUnknown);
+        break;
+      }
+      if (condition.values[0].i == 0) break;
+      for (size_t k = 0; k < count; ++k) states[k] = body.Of(roots[1 + k]);
+    }
+    results_[node] = std::move(states);
+  }
+
+  const ReferenceInputs& inputs_;
+  ByNode known_;
+  absl::flat_hash_map<const Node*, std::vector<Expected>> results_;  // of Loops, by state
+};
+
+}  // namespace
+
+std::vector<Expected> Expect(absl::Span<const Node* const> roots, const ReferenceInputs& inputs) {
+  Expectation expectation(inputs, {});
+  expectation.Run(roots);
   std::vector<Expected> results;
-  for (const Node* root : roots) results.push_back(known.at(root));
+  for (const Node* root : roots) results.push_back(expectation.Of(root));
   return results;
 }
 

@@ -3,7 +3,7 @@
 // c), Exp, Log and Sin may err by a few units in the last place; everything else is exact. The
 // bounds are carried through the graph, so that a comparison of two sums that might be equal says
 // nothing about its result, and an integer that depends on nothing inexact must be right to the
-// bit.
+// bit. A loop's states are followed through its iterations, and are unknown once its condition is.
 #pragma once
 
 #include <limits>

@@ -12,6 +12,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
 #include "core/tensor/index.h"
+#include "core/tensor/loop.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/reduce.h"
@@ -190,7 +191,9 @@ class Generator {
   }
 
   void AnyStep() {
-    switch (Below(15)) {
+    switch (Below(16)) {
+      case 15:
+        return OneIn(2) ? AddLoop() : Add(Binary());
       case 14: {
         // Views of views, of which only the last is used.
         const size_t before = pool_.size();
@@ -542,6 +545,84 @@ class Generator {
     return Gradient(Sum(y), std::vector<Expr>{Any()})[0];
   }
 
+  // A loop of one of the three kinds around some steps that use its states and what is outside.
+  // What they make is of no use after it.
+  void AddLoop() {
+    constexpr int kMostDepth = 2;
+    constexpr int64_t kMostElements = 400;  // the oracle computes each iteration
+    if (loops_around_ == kMostDepth) return;
+    std::vector<Expr> initial;
+    for (int tries = 1 + Below(4); tries > 0; --tries) {
+      const Expr x = Any();
+      if (NumElements(x.shape()) <= kMostElements) initial.push_back(x);
+    }
+    const std::vector<const Node*> around = pool_;
+    const int64_t most_elements = max_elements_;
+    ++loops_around_;
+    max_elements_ = std::min(max_elements_, kMostElements);
+    const std::vector<Expr> results = AnyLoop(initial);
+    --loops_around_;
+    max_elements_ = most_elements;
+    pool_ = around;
+    for (const Expr& result : results) Add(result);
+  }
+
+  std::vector<Expr> AnyLoop(absl::Span<const Expr> initial) {
+    using Exprs = absl::Span<const Expr>;
+    const int64_t count = Below(5);
+    switch (initial.empty() ? 2 : Below(3)) {
+      case 0:
+        return ForLoop(count, initial, [&](const Expr& i, Exprs states) {
+          pool_.push_back(i.node());
+          return LoopBody(states);
+        });
+      case 1:
+        return WhileLoop(
+            initial,
+            [&](Exprs states) {
+              const Expr x = states[static_cast<size_t>(Below(std::ssize(states)))];
+              const Axes all;
+              if (OneIn(3)) return OneIn(2) ? tensord::Any(x, all) : All(x, all);
+              return Lt(OneIn(2) ? Sum(x) : Sum(Cast(x, kInt32)), Number(Below(40)));
+            },
+            [&](Exprs states) { return LoopBody(states); }, count);
+      default: {
+        std::vector<Expr> xs;
+        for (int i = Below(3); i > 0; --i) {
+          Ints shape = AnyShape();
+          shape.insert(shape.begin(), count);
+          xs.push_back(Partner(AnyDType(), shape));
+        }
+        Scanned result = ScanLoop(
+            count, initial, xs,
+            [&](const Expr& i, Exprs states, Exprs rows) {
+              pool_.push_back(i.node());
+              for (const Expr& row : rows) pool_.push_back(row.node());
+              ScanStep step;
+              step.next = LoopBody(states);
+              for (int outs = Below(3); outs > 0; --outs) step.out.push_back(Any());
+              return step;
+            },
+            OneIn(2));
+        result.states.insert(result.states.end(), result.stacked.begin(), result.stacked.end());
+        return result.states;
+      }
+    }
+  }
+
+  // What the states become.
+  std::vector<Expr> LoopBody(absl::Span<const Expr> states) {
+    for (const Expr& state : states) pool_.push_back(state.node());
+    for (int steps = 1 + Below(6); steps > 0; --steps) AnyStep();
+    std::vector<Expr> next;
+    for (const Expr& state : states) {
+      constexpr Op kOps[] = {Op::kAdd, Op::kMul, Op::kMax, Op::kMin};
+      const Expr value = Partner(state.dtype(), state.shape());
+      next.push_back(OneIn(8) ? state : OneIn(2) ? value : Make(Pick(kOps), {state, value}));
+    }
+    return next;
+  }
+
   // The same value by an op that the smart constructor would have left out.
   const Node* Unchanged(Graph& graph, const Node* x) {
     Ints ints(x->shape.begin(), x->shape.end());
@@ -623,7 +704,8 @@ class Generator {
                                .ints = node->ints,
                                .text = node->text,
                                .dtype = node->dtype});
-      if (OneIn(15)) to[node] = Unchanged(graph, to[node]);
+      const bool is_part_of_loop = In(node->op, OpBit(Op::kCarry) | OpBit(Op::kLoop));
+      if (!is_part_of_loop && OneIn(15)) to[node] = Unchanged(graph, to[node]);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       test_.outputs.push_back(to.at(outputs[i]));
@@ -640,6 +722,7 @@ class Generator {
   DType main_dtype_ = kFloat32;
   int64_t max_elements_ = 3000;
   int64_t params_ = 0;
+  int loops_around_ = 0;
   std::vector<const Node*> pool_;
   std::vector<const Node*> variables_;
 };

@@ -14,6 +14,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
 #include "core/tensor/index.h"
+#include "core/tensor/loop.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/order.h"
@@ -116,6 +117,12 @@ const Operation kOperations[] = {
        const Expr table = Reshape(y, {96, 4});
        const Expr loss = Sum(h * h) + Mean(Exp(Embedding(table, i) * h));
        return Gradient(loss, {x, y});
+     }},
+    {"a loop",
+     [](const Expr& x, const Expr& y, const Expr&) -> std::vector<Expr> {
+       return ForLoop(5, {x, Sum(y, 0)}, [&](const Expr&, absl::Span<const Expr> s) {
+         return std::vector<Expr>{s[0] * 0.5 + y, s[1] + Sum(s[0] * x, 0)};
+       });
      }},
     {"convolution",
      [](const Expr& x, const Expr& y, const Expr&) -> std::vector<Expr> {

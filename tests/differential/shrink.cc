@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/ir/infer.h"
+#include "core/ir/loop.h"
 
 namespace tensord {
 namespace {
@@ -80,6 +81,7 @@ class Shrinker {
       smaller = DropOutputs();
       smaller |= DropOverwrites();
       smaller |= ReplaceNodes();
+      smaller |= ShortenLoops();
       smaller |= ReduceSizes();
       smaller |= NarrowToFloat32();
     }
@@ -121,6 +123,17 @@ class Shrinker {
     return any;
   }
 
+  int64_t FreeSlot(absl::Span<const Node* const> order) const {
+    int64_t free_slot = 0;
+    for (const Node* node : order) {
+      if (node->op == Op::kParam) free_slot = std::max(free_slot, node->slot() + 1);
+    }
+    for (const int64_t overwrites : best_.overwrites) {
+      free_slot = std::max(free_slot, overwrites + 1);
+    }
+    return free_slot;
+  }
+
   // A node becomes an input or one of its sources, the nodes nearest to the outputs first.
   bool ReplaceNodes() {
     bool any = false;
@@ -129,13 +142,7 @@ class Shrinker {
       if (back >= order.size() || budget_ <= 0) return any;
       const Node* victim = order[order.size() - 1 - back];
       if (victim->src.empty()) continue;
-      int64_t free_slot = 0;
-      for (const Node* node : order) {
-        if (node->op == Op::kParam) free_slot = std::max(free_slot, node->slot() + 1);
-      }
-      for (const int64_t overwrites : best_.overwrites) {
-        free_slot = std::max(free_slot, overwrites + 1);
-      }
+      const int64_t free_slot = FreeSlot(order);
       bool replaced = false;
       for (size_t s = 0; s < victim->src.size() && !replaced; ++s) {
         if (victim->src[s]->dtype != victim->dtype || victim->src[s]->shape != victim->shape) {
@@ -156,6 +163,60 @@ class Shrinker {
       any |= replaced;
       if (replaced) --back;  // wraps to look at the same place again
     }
+  }
+
+  // A loop runs less often, or has a state less: the state stays what it is at first, and an input
+  // takes the place of what it became.
+  bool ShortenLoops() {
+    bool any = false;
+    for (size_t at = 0;; ++at) {
+      const std::vector<const Node*> order = TopologicalOrder(best_.outputs);
+      if (at >= order.size() || budget_ <= 0) return any;
+      const Node* loop = order[at];
+      if (loop->op != Op::kLoop) continue;
+      for (const int64_t most : {0, 1, 2}) {
+        if (most >= loop->ints[1]) break;
+        const bool shorter =
+            Try(Rebuild(best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) {
+              if (node != loop) return Same(graph, node, src);
+              return TryIntern(graph, {.op = Op::kLoop, .src = src, .ints = {node->ints[0], most}});
+            }));
+        any |= shorter;
+        if (shorter) break;
+      }
+      for (size_t k = loop::NumStates(loop); k-- > 0;) {
+        if (!Try(WithoutState(loop, k, FreeSlot(order)))) continue;
+        any = true;
+        --at;  // wraps to look at the same place again
+        break;
+      }
+    }
+  }
+
+  std::optional<Case> WithoutState(const Node* loop, size_t state, int64_t free_slot) const {
+    const auto dropped = static_cast<int64_t>(state);
+    const auto fewer = [&](int64_t number) { return number - (number > dropped ? 1 : 0); };
+    return Rebuild(
+        best_, All(best_), [&](Graph& graph, const Node* node, const auto& src) -> const Node* {
+          if (node == loop) {
+            std::vector<const Node*> others = src;
+            const auto at = others.begin() + 1 + 2 * static_cast<std::ptrdiff_t>(state);
+            others.erase(at, at + 2);
+            return TryIntern(graph, {.op = Op::kLoop, .src = others, .ints = node->ints});
+          }
+          if (node->op == Op::kLoopResult && node->src[0] == loop) {
+            if (node->slot() == dropped) return graph.Param(free_slot, node->dtype, node->shape);
+            return TryIntern(graph, {.op = Op::kLoopResult,
+                                     .src = src,
+                                     .ints = {fewer(node->slot())},
+                                     .dtype = node->dtype});
+          }
+          const bool is_state = node->op == Op::kCarry && std::ranges::count(loop->src, node) > 0;
+          if (!is_state) return Same(graph, node, src);
+          if (node->ints[1] == dropped) return src[0];
+          return TryIntern(
+              graph, {.op = Op::kCarry, .src = src, .ints = {node->ints[0], fewer(node->ints[1])}});
+        });
   }
 
   // One number becomes a smaller one wherever shapes have it.
