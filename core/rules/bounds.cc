@@ -88,6 +88,20 @@ class Elimination {
 
 }  // namespace
 
+namespace {
+
+// Whether a Cast keeps the number: always, by the bounds of what is cast, or because it is none
+// that the compiler reasons about.
+bool KeepsValue(const Node& cast) {
+  const Node& from = *cast.src[0];
+  if (!IsIntegral(from.dtype) || !IsIntegral(cast.dtype)) return false;
+  if (cast.dtype == DType::kIndex || IsLosslessCast(from.dtype, cast.dtype)) return true;
+  return from.dtype != DType::kUint64 && cast.dtype != DType::kUint64 &&
+         from.lo >= IntMin(cast.dtype) && from.hi <= IntMax(cast.dtype);
+}
+
+}  // namespace
+
 int64_t AccessReader::Lanes(const Node* access) {
   return access->op == Op::kLoad ? access->lanes : access->src[2]->lanes;
 }
@@ -120,11 +134,7 @@ Affine AccessReader::Value(const Node* node, int64_t lane) {
     case Op::kExtract:
       return Value(src(0), node->slot());
     case Op::kCast:
-      // Keeps the value, or it is none that the compiler reasons about.
-      if (IsIntegral(src(0)->dtype) &&
-          (node->dtype == DType::kIndex || IsLosslessCast(src(0)->dtype, node->dtype))) {
-        return Value(src(0), lane);
-      }
+      if (KeepsValue(*node)) return Value(src(0), lane);
       break;
     default:
       break;

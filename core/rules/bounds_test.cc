@@ -58,6 +58,24 @@ return %0 %1 %2 %3 %4 %6 %7 %8 %9)",
 %10 = End %4
 return %0 %1 %2 %3 %4 %6 %8 %9 %10)",
        1, 0},
+      {"a gate on a narrower integer that holds the number", R"(
+%4 = Range index id=0 size=100 loop
+%5 = Cast int8 %4
+%6 = Const int8 40
+%7 = CmpLt bool %5 %6
+%8 = Load float32 %0 %4 %7
+%9 = End %4
+return %0 %1 %2 %3 %4 %5 %7 %8 %9)",
+       1, 0},
+      {"a gate on an integer that the number wraps in", R"(
+%4 = Range index id=0 size=300 loop
+%5 = Cast int8 %4
+%6 = Const int8 40
+%7 = CmpLt bool %5 %6
+%8 = Load float32 %0 %4 %7
+%9 = End %4
+return %0 %1 %2 %3 %4 %5 %7 %8 %9)",
+       1, 1},
       {"a gate that is one off", R"(
 %4 = Range index id=0 size=41 loop
 %5 = Const index 41
