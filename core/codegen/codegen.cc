@@ -1,5 +1,8 @@
 #include "core/codegen/codegen.h"
 
+#include <mutex>
+
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/codegen/decompose.h"
 #include "core/codegen/guard.h"
@@ -63,15 +66,28 @@ absl::Status Lower(const Kernel& kernel, const Target& target, bool tiled, Linea
   return VerifyLinear(program.body);
 }
 
+// A tiling that does not work out costs speed, not the program.
+void WarnOnce(const absl::Status& fault) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    Log("codegen").warn("a kernel could not be tiled and will be slow error='{}'", Message(fault));
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
                                                           const Target& target) {
   auto result = std::make_unique<LinearKernel>();
-  if (Lower(kernel, target, true, *result).ok()) return result;
-  // A tiling that does not work out costs speed, not the program; the kernel's name tells.
+  const absl::Status tiled = Lower(kernel, target, true, *result);
+  if (tiled.ok()) return result;
+  const bool too_many_pieces = absl::IsResourceExhausted(tiled);
+#ifndef NDEBUG
+  if (!too_many_pieces) return Annotate(tiled, "codegen of kernel '{}'", kernel.name);
+#endif
   result = std::make_unique<LinearKernel>();
   TD_RETURN_IF_ERROR(Lower(kernel, target, false, *result), "codegen of kernel '{}'", kernel.name);
+  if (!too_many_pieces) WarnOnce(tiled);
   return result;
 }
 

@@ -23,6 +23,9 @@ struct LinearKernel {
   LinearProgram program;
 };
 
+// A kernel that tiling cuts in more pieces than can be put in order (see linearize.h) is lowered
+// untiled; its name tells. Any other error of tiling is a fault in here: builds with assertions
+// return it, others warn and lower untiled.
 absl::StatusOr<std::unique_ptr<LinearKernel>> LowerKernel(const Kernel& kernel,
                                                           const Target& target);
 

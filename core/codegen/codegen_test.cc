@@ -1,11 +1,16 @@
 #include "core/codegen/codegen.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "core/base/status.h"
+#include "core/codegen/linearize.h"
 #include "core/codegen/loops.h"
 #include "core/codegen/peel.h"
+#include "core/codegen/tile.h"
 #include "core/ir/text.h"
 
 namespace tensord {
@@ -196,6 +201,90 @@ TEST(LowerKernel, WithoutFmaMultipliesAndAdds) {
   const auto lowered = LowerKernel(FromText(kDot), target);
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   EXPECT_EQ(Count((*lowered)->program, Op::kFma), 0);
+}
+
+// The sum of sums of different lengths, each of which is tiled in several pieces.
+std::string SumOfSums(int count) {
+  std::string text = "%0 = Param float32 [100] slot=0\n%1 = Param float32 [1] slot=1\n";
+  std::string total = "%2";
+  text += "%2 = Const float32 0\n";
+  int next = 3;
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format(
+        "%{0} = Range index id={1} size={2} reduce\n%{3} = Load float32 %0 %{0}\n"
+        "%{4} = Fold float32 %{3} %{0} add\n%{5} = Add float32 {6} %{4}\n",
+        next, i, 50 + i, next + 1, next + 2, next + 3, total);
+    total = fmt::format("%{}", next + 3);
+    next += 4;
+  }
+  return text + fmt::format(
+                    "%{0} = Const index 0\n%{1} = Store %1 %{0} {2}\n%{3} = Sink %{1}\n"
+                    "return %{3}\n",
+                    next, next + 1, total, next + 2);
+}
+
+TEST(LowerKernel, IsUntiledWhereTilingMakesTooManyPieces) {
+  for (const auto& [sums, name] : {std::pair(1, "test"), std::pair(30, "test_untiled")}) {
+    const auto lowered = LowerKernel(FromText(SumOfSums(sums)), Avx512());
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ((*lowered)->program.name, name);
+  }
+}
+
+TEST(Linearize, SaysWhatIsALimitAndWhatIsAFaultOfTiling) {
+  constexpr std::string_view kCopied = R"(
+%0 = Param float32 [4096] slot=0
+%1 = Range index id=0 size={} {}
+%2 = Range index id=1 size=16 vector
+%3 = Const index 16
+%4 = Mul index %1 %3
+%5 = Add index %4 %2
+%6 = Const float32 1
+%7 = Store %0 %5 %6
+%8 = Sink %7
+return %8
+)";
+  const struct {
+    std::string text;
+    absl::StatusCode code;
+  } kCases[] = {
+      {fmt::format(fmt::runtime(kCopied), 4, "unroll"), absl::StatusCode::kOk},
+      {fmt::format(fmt::runtime(kCopied), 4, "vector"), absl::StatusCode::kInvalidArgument},
+      {fmt::format(fmt::runtime(kCopied), 200, "unroll"), absl::StatusCode::kInvalidArgument},
+      {SumOfSums(40), absl::StatusCode::kResourceExhausted},
+  };
+  for (const auto& [text, code] : kCases) {
+    LoopNest nest = NestOf(FromText(text));
+    if (code == absl::StatusCode::kResourceExhausted) Tile(nest, Avx512());
+    LinearProgram program;
+    EXPECT_EQ(Linearize(nest, Avx512(), program).code(), code) << text;
+  }
+}
+
+// What is a fault must not be hidden by code that is slow and right.
+TEST(LowerKernel, ReturnsFaultsOfTilingInBuildsWithAssertions) {
+  const auto lowered = LowerKernel(FromText(R"(
+%0 = Param float32 [64] slot=0
+%1 = Range index id=0 size=4 vector
+%2 = Range index id=1 size=16 vector
+%3 = Const index 16
+%4 = Mul index %1 %3
+%5 = Add index %4 %2
+%6 = Const float32 1
+%7 = Store %0 %5 %6
+%8 = Sink %7
+return %8
+)"),
+                                   Avx512());
+  ASSERT_EQ(lowered.status().code(), absl::StatusCode::kInvalidArgument);
+#ifndef NDEBUG
+  constexpr bool kIsTriedUntiled = false;
+#else
+  constexpr bool kIsTriedUntiled = true;
+#endif
+  EXPECT_EQ(Message(lowered.status()).find("test_untiled") != std::string_view::npos,
+            kIsTriedUntiled)
+      << lowered.status();
 }
 
 TEST(LowerKernel, TheSameTextOnEveryRun) {

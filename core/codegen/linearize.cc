@@ -19,7 +19,7 @@ namespace {
 
 // Unrolled and vector ranges that one kernel may have, and the size of one.
 constexpr int kMaxUnrolled = 36;
-constexpr int64_t kMaxUnroll = 126;
+constexpr int64_t kMaxUnroll = 126, kMaxLanes = 64;
 
 // One loop with what happens in it, in order; the root is the kernel itself.
 struct Region {
@@ -153,10 +153,14 @@ absl::Status Linearizer::Number() {
     if (kind != RangeKind::kUnroll && kind != RangeKind::kVector) continue;
     slot_of_[node] = static_cast<int>(slots_.size());
     slots_.push_back(node);
-    const int64_t limit = kind == RangeKind::kVector ? 64 : kMaxUnroll;
-    if (static_cast<int>(slots_.size()) > kMaxUnrolled || node->range_size() > limit) {
-      return InvalidArgument("kernel {}: more unrolled loops than the compiler handles",
-                             program_.name);
+    if (static_cast<int>(slots_.size()) > kMaxUnrolled) {
+      return ResourceExhausted("kernel {}: more than {} unrolled and vector ranges", program_.name,
+                               kMaxUnrolled);
+    }
+    const int64_t limit = kind == RangeKind::kVector ? kMaxLanes : kMaxUnroll;
+    if (node->range_size() > limit) {
+      return InvalidArgument("kernel {}: {} copies of an unrolled or vector range, at most {}",
+                             program_.name, node->range_size(), limit);
     }
   }
   for (const auto& [node, ranges] : free_.all()) {

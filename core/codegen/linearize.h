@@ -13,9 +13,10 @@
 
 namespace tensord {
 
-// Fills body and grid; the nodes are made in the nest's graph. InvalidArgument if the kernel is
-// tiled in a way that can't be put in order: in too many pieces, or with lanes along two loops at
-// once.
+// Fills body and grid; the nodes are made in the nest's graph. ResourceExhausted if the kernel is
+// tiled in too many pieces: more than 36 unrolled and vector ranges. InvalidArgument if it is tiled
+// in a way that can't be put in order, which is a fault of tiling: with lanes along two loops at
+// once, or too many of them.
 absl::Status Linearize(LoopNest& nest, const Target& target, LinearProgram& program);
 
 }  // namespace tensord
