@@ -1,6 +1,7 @@
 #include "core/rules/random_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <numeric>
@@ -78,18 +79,35 @@ const Node* RandomGraph::Any(int size) {
     const Op op = static_cast<Op>(Below(kNumOps));
     const int arity = Info(op).num_src;
     if ((Info(op).levels & kTensorLevel) == 0 || arity < 1) continue;
-    std::vector<const Node*> src;
-    for (int s = 0; s < arity; ++s) {
+    std::vector<const Node*> src = {Pick(pool)};
+    for (int t = 0; t < 8 && op == Op::kWhere && src[0]->dtype != kBool; ++t) src[0] = Pick(pool);
+    const Dims first(src[0]->shape.begin(), src[0]->shape.end());
+    const std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
+    if (op == Op::kScatter) {
+      // Values for some rows of each column, and one index for a row or for a value.
+      if (first.empty()) continue;
+      Dims values = first;
+      values[ints[1]] = static_cast<int64_t>(Below(5));
+      Dims index = values;
+      for (int64_t axis = 0; axis < std::ssize(index); ++axis) {
+        if (axis != ints[1] && OneIn(2)) index[axis] = 1;
+      }
+      src.push_back(Leaf(Pick(std::array{kInt8, kInt32, kInt64}), index));
+      src.push_back(Leaf(src[0]->dtype, values));
+    }
+    while (static_cast<int>(src.size()) < arity) {
       // Sources that fit the first one are rare by chance alone.
+      const bool is_index = op == Op::kGather, is_branch = op == Op::kWhere && src.size() == 1;
+      const DType dtype = is_index ? kInt32 : is_branch ? Pick(dtypes_) : src.back()->dtype;
+      const auto fits = [&](const Node* node) {
+        return node->dtype == dtype && (is_index || node->shape == Shape(first));
+      };
       const Node* candidate = Pick(pool);
-      for (int t = 0; t < 8 && s > 0; ++t) {
-        if (candidate->dtype == src[s - 1]->dtype && candidate->shape == src[0]->shape) break;
-        candidate = OneIn(4) ? Leaf(src[s - 1]->dtype, {src[0]->shape.begin(), src[0]->shape.end()})
-                             : Pick(pool);
+      for (int t = 0; t < 8 && !fits(candidate); ++t) {
+        candidate = OneIn(4) ? Leaf(dtype, first) : Pick(pool);
       }
       src.push_back(candidate);
     }
-    const std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
     const NodeSpec spec = {.op = op, .src = src, .ints = ints, .dtype = Pick(dtypes_)};
     Inferred inferred;
     if (!Infer(graph_, spec, inferred).ok() || NumElements(inferred.shape) > limits_.elements)

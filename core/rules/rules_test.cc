@@ -176,10 +176,12 @@ TEST(RulesTest, FastMathIsAskedFor) {
 }
 
 TEST(RulesTest, RandomGraphsKeepTheirValuesAndReachAFixedPoint) {
+  OpSet seen;
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     Graph graph;
     RandomGraph random(graph, seed);
     const Node* node = random.Any(25);
+    seen = seen | node->below_ops;
     const auto simple = SimplifyForSchedule(graph, {node});
     ASSERT_TRUE(simple.ok()) << simple.status() << "\nseed " << seed << "\n" << Print({node});
     ExpectEqualValues(node, (*simple)[0], random, fmt::format("seed {}", seed));
@@ -187,6 +189,16 @@ TEST(RulesTest, RandomGraphsKeepTheirValuesAndReachAFixedPoint) {
     const auto again = SimplifyForSchedule(graph, *simple);
     ASSERT_TRUE(again.ok());
     ASSERT_EQ(*again, *simple) << "seed " << seed;
+  }
+  // Loops are more than one op, a UserKernel needs a body and an Exchange several devices.
+  constexpr OpSet kOthers = OpBit(Op::kSink) | OpBit(Op::kCarry) | OpBit(Op::kLoop) |
+                            OpBit(Op::kLoopResult) | OpBit(Op::kUserKernel) |
+                            OpBit(Op::kUserKernelResult) | OpBit(Op::kExchange);
+  for (int op = 0; op < static_cast<int>(kNumOps); ++op) {
+    const OpInfo& info = Info(static_cast<Op>(op));
+    if ((info.levels & kTensorLevel) == 0 || info.num_src == 0) continue;
+    if (In(static_cast<Op>(op), kOthers)) continue;
+    EXPECT_TRUE(In(static_cast<Op>(op), seen)) << info.name << " is in no random graph";
   }
 }
 
