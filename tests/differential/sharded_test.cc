@@ -124,6 +124,14 @@ const Operation kOperations[] = {
          return std::vector<Expr>{s[0] * 0.5 + y, s[1] + Sum(s[0] * x, 0)};
        });
      }},
+    {"gradients of a loop",
+     [](const Expr& x, const Expr& y, const Expr&) -> std::vector<Expr> {
+       const std::vector<Expr> states =
+           ForLoop(3, {x}, [&](const Expr& i, absl::Span<const Expr> s) {
+             return std::vector<Expr>{s[0] * y * 0.5 + Row(x, i)};
+           });
+       return Gradient(Sum(states[0]), {x, y});
+     }},
     {"convolution",
      [](const Expr& x, const Expr& y, const Expr&) -> std::vector<Expr> {
        const Expr image = Reshape(x, {8, 2, 6, 4});

@@ -10,6 +10,7 @@
 #include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
 #include "core/tensor/index.h"
+#include "core/tensor/loop.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/reduce.h"
@@ -117,6 +118,23 @@ const Operation kOperations[] = {
        return {ScaledDotProductAttention(query, keys, keys, {}),
                ScaledDotProductAttention(keys, keys, keys, {.is_causal = true}),
                Mean(SliceAxis(x, 0, {.end = n}), 0)};
+     }},
+    {"loops",
+     [](const Expr& x, int64_t n, int64_t m) -> std::vector<Expr> {
+       const Expr part = SliceAxis(SliceAxis(x, 0, {.end = n}), 1, {.begin = m});
+       std::vector<Expr> all =
+           ForLoop(4, {part, Sum(part, 0)}, [&](const Expr& i, absl::Span<const Expr> s) {
+             return std::vector<Expr>{s[0] * 0.5 + Flip(part, {0}), s[1] + Sum(s[0], 0) * i};
+           });
+       // As often as a size says.
+       const Expr count = SizeValue(x.graph(), n, DType::kInt32);
+       const std::vector<Expr> counted = WhileLoop(
+           {count, Select(x, 0, 0)}, [](absl::Span<const Expr> s) { return Lt(Number(0), s[0]); },
+           [&](absl::Span<const Expr> s) {
+             return std::vector<Expr>{s[0] - Number(1), s[1] * 0.5 + Row(x, s[0] - Number(1))};
+           });
+       all.insert(all.end(), counted.begin(), counted.end());
+       return all;
      }},
     {"gradient of a layer",
      [](const Expr& x, int64_t n, int64_t) -> std::vector<Expr> {
