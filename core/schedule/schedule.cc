@@ -524,6 +524,9 @@ absl::Status Scheduler::OrderSteps() {
         std::replace(update->buffers.begin(), update->buffers.end(), source, input);
       }
     }
+    for (auto& [to, from] : copies_at_end_) {
+      if (from == source) from = input;
+    }
     buffer_of_[output.value] = input;
     writer[input] = unit;
     readers[input].insert(readers[input].end(), readers[source].begin(), readers[source].end());
