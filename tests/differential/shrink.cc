@@ -141,7 +141,7 @@ class Shrinker {
       const std::vector<const Node*> order = TopologicalOrder(best_.outputs);
       if (back >= order.size() || budget_ <= 0) return any;
       const Node* victim = order[order.size() - 1 - back];
-      if (victim->src.empty()) continue;
+      if (victim->src.empty() || victim->dtype == DType::kVoid) continue;
       const int64_t free_slot = FreeSlot(order);
       bool replaced = false;
       for (size_t s = 0; s < victim->src.size() && !replaced; ++s) {

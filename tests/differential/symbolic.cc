@@ -9,6 +9,8 @@
 #include "core/ir/substitute.h"
 #include "core/rules/spec.h"
 #include "core/schedule/schedule.h"
+#include "core/tensor/elementwise.h"
+#include "core/tensor/loop.h"
 #include "tests/differential/expect.h"
 #include "tests/differential/interpret.h"
 
@@ -220,7 +222,9 @@ class Generator {
     const Node* x = Any();
     const Sizes shape = ShapeOf(x);
     const int64_t axis = shape.empty() ? 0 : Below(x->rank());
-    switch (Below(12)) {
+    switch (Below(13)) {
+      case 12:
+        return AddLoop(x);
       case 0:
         return Add(graph.Make(Below(3) == 0 ? Op::kExp : Op::kNeg, {x}));
       case 1:
@@ -303,6 +307,27 @@ class Generator {
     }
   }
 
+  // A few steps over and over, on a state that begins as `x`.
+  void AddLoop(const Node* x) {
+    if (in_loop_) return;
+    const std::vector<const Node*> around = pool_;
+    in_loop_ = true;
+    const std::vector<Expr> results =
+        ForLoop(Below(4), {Expr(&test_.graph, x)}, [&](const Expr& i, absl::Span<const Expr> s) {
+          pool_.push_back(Cast(i, DType::kFloat32).node());
+          pool_.push_back(s[0].node());
+          for (int64_t steps = 1 + Below(4); steps > 0; --steps) Step();
+          Expr next = s[0] * 0.5;
+          for (const Node* y : pool_) {
+            if (SameShape(x, y) && Below(2) == 0) next = next + Expr(&test_.graph, y);
+          }
+          return std::vector<Expr>{next};
+        });
+    in_loop_ = false;
+    pool_ = around;
+    if (results[0].ok()) Add(results[0].node());
+  }
+
   // Those that no output reads are left out.
   void RenumberParams() {
     ReplacementMap map;
@@ -326,6 +351,7 @@ class Generator {
   std::mt19937_64 random_;
   Dim n_, m_;
   int64_t slots_ = 0;
+  bool in_loop_ = false;
   std::vector<const Node*> pool_;
 };
 
