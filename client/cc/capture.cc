@@ -438,6 +438,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     value->buffer = NewBuffer(*value, {devices, captured.program->axes[computed.size()]});
     if (call && IsFloat(value->dtype)) {
       value->call = call;
+      value->differentiable = call->body != nullptr;
       value->result = computed.size();
     }
     outputs.push_back(value->buffer);

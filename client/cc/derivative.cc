@@ -44,10 +44,14 @@ struct Session::Unfolded {
   }
 };
 
-Session::Unfolded Session::Unfold(Value& loss) {
+Session::Unfolded Session::Unfold(Value& loss, absl::Span<const StateRef> targets) {
   Unfolded unfolded{.loss = nullptr, .map = {}, .closed = {}, .reads = {}};
-  // Values by calls, those that they are made of first.
-  std::vector<Value*> calls;
+  // Values that have data and a history: by calls of captured functions, or because they were
+  // expressions. Those that they are made of first.
+  std::vector<Value*> past;
+  const auto has_past = [](const Value& value) {
+    return value.call || (value.leaf && value.origin && !value.parents.empty());
+  };
   absl::flat_hash_map<Value*, bool> finished;
   std::vector<Value*> stack = {&loss};
   while (!stack.empty()) {
@@ -55,7 +59,7 @@ Session::Unfolded Session::Unfold(Value& loss) {
     const auto [state, is_new] = finished.try_emplace(value, false);
     if (!is_new) {
       stack.pop_back();
-      if (!std::exchange(state->second, true) && value->call) calls.push_back(value);
+      if (!std::exchange(state->second, true) && has_past(*value)) past.push_back(value);
       continue;
     }
     if (value->leaf) unfolded.reads.push_back(value->shared_from_this());
@@ -69,7 +73,12 @@ Session::Unfolded Session::Unfold(Value& loss) {
       for (const ValueRef& parent : input.parents) visit(parent);
     }
   }
-  for (Value* value : calls) {
+  for (Value* value : past) {
+    if (!value->call) {
+      unfolded.map[NodeOf(*value)] = {
+          graph_.Cast(unfolded.Of(graph_, value->origin), value->dtype)};
+      continue;
+    }
     const CapturedCall& call = *value->call;
     if (!call.body) {
       unfolded.closed.push_back(value);
@@ -78,8 +87,12 @@ Session::Unfolded Session::Unfold(Value& loss) {
     ReplacementMap arguments;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       const CapturedCall::Input& input = call.inputs[i];
-      const Node* node =
-          input.was_expression && input.value->origin ? input.value->origin : NodeOf(*input.value);
+      const bool is_target = std::any_of(targets.begin(), targets.end(), [&](const StateRef& each) {
+        return each->value == input.value;
+      });
+      const Node* node = input.was_expression && input.value->origin && !is_target
+                             ? input.value->origin
+                             : NodeOf(*input.value);
       node = graph_.Cast(unfolded.Of(graph_, node), input.value->dtype);
       const Value& parameter = *call.body->parameters[i];
       for (const Node* stands_for : {parameter.node, parameter.origin}) {
@@ -121,7 +134,7 @@ absl::StatusOr<std::vector<StateRef>> Session::GradientTargets(const StateRef& l
         "return "
         "what gradient() gives");
   }
-  const Unfolded unfolded = Unfold(*loss->value);
+  const Unfolded unfolded = Unfold(*loss->value, {});
   const absl::flat_hash_set<const Node*> reached = Reached(unfolded.loss);
   absl::flat_hash_set<const Node*> below;
   for (const Node* root : {NodeOf(*loss->value), unfolded.loss}) {
@@ -158,7 +171,7 @@ std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const 
   for (const StateRef& operand : operands) {
     if (absl::StatusOr<ValueRef> value = Use(operand); !value.ok()) return failed(value.status());
   }
-  const Unfolded unfolded = Unfold(*loss->value);
+  const Unfolded unfolded = Unfold(*loss->value, targets);
   if (!unfolded.closed.empty()) {
     const absl::flat_hash_set<const Node*> reached = Reached(unfolded.loss);
     for (Value* value : unfolded.closed) {
@@ -170,18 +183,24 @@ std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const 
   }
   // Nobody computes this one. So it keeps what the gradients read, whatever becomes of the loss.
   const ValueRef kept = NewExpression(Expr(&graph_, unfolded.loss), unfolded.reads);
-  return ApplyLocked(operands, targets.size(),
-                     [&](Graph& graph, absl::Span<const Expr> sources) {
-                       std::vector<Expr> whole;
-                       for (const Expr& source : sources.first(1 + targets.size())) {
-                         whole.emplace_back(&graph, unfolded.Of(graph, source.node()));
-                       }
-                       std::optional<Expr> seed_expr;
-                       if (seed) seed_expr = sources.back();
-                       return tensord::Gradient(whole[0], absl::MakeSpan(whole).subspan(1),
-                                                seed_expr);
-                     },
-                     {&kept, 1});
+  const std::vector<StateRef> gradients =
+      ApplyLocked(operands, targets.size(),
+                  [&](Graph& graph, absl::Span<const Expr> sources) {
+                    std::vector<Expr> whole;
+                    for (const Expr& source : sources.first(1 + targets.size())) {
+                      whole.emplace_back(&graph, unfolded.Of(graph, source.node()));
+                    }
+                    std::optional<Expr> seed_expr;
+                    if (seed) seed_expr = sources.back();
+                    return tensord::Gradient(whole[0], absl::MakeSpan(whole).subspan(1), seed_expr);
+                  },
+                  {&kept, 1});
+  // One that is computed lets go of what it was made of: a parameter's would keep all of a step.
+  for (const StateRef& gradient : gradients) {
+    const bool is_new = gradient->value && gradient->value->owner.lock() == gradient;
+    if (is_new) gradient->value->differentiable = false;
+  }
+  return gradients;
 }
 
 }  // namespace tensord::client

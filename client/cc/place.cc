@@ -72,6 +72,11 @@ absl::StatusOr<Placement> Session::FindPlacement(absl::Span<const std::string> n
       return InvalidArgument("device '{}' is named twice", name);
     }
     placement.devices.push_back(number);
+    const auto kind = [](const std::string& device) { return device.substr(0, device.find(':')); };
+    if (kind(DeviceName(number)) != kind(DeviceName(placement.devices[0]))) {
+      return InvalidArgument("{} and {} are devices of two kinds; a tensor is on devices of one",
+                             DeviceName(placement.devices[0]), DeviceName(number));
+    }
   }
   if (placement.devices.empty()) return InvalidArgument("no devices are named");
   if (static_cast<int64_t>(placement.devices.size()) > kMaxDevices) {
@@ -98,6 +103,11 @@ absl::StatusOr<std::optional<std::vector<std::string>>> Session::SetDefaultDevic
 
 const std::vector<int64_t>* Session::DefaultDevices() const {
   return default_devices && default_devices->first == this ? &default_devices->second : nullptr;
+}
+
+std::string Session::DefaultDevicesText() const {
+  const std::vector<int64_t>* devices = DefaultDevices();
+  return devices == nullptr ? "" : DevicesText(*devices);
 }
 
 // None if nobody said where it is to be.
@@ -151,9 +161,10 @@ absl::StatusOr<std::vector<int64_t>> Session::DevicesFor(const Node* result,
     return !several;
   };
   for (const ValueRef& operand : operands) meets(operand->devices);
-  if (!several) return devices;
+  if (!several && (result->below_ops & OpBit(Op::kPlace)) == 0) return devices;
 
-  // Not all of them need to meet: a gradient is where its tensor is, and not where the loss is.
+  // Not all of them need to meet: a gradient is where its tensor is, and not where the loss is. And
+  // an expression may bring values over inside.
   devices.clear();
   several = false;
   absl::flat_hash_set<const Node*> seen;
@@ -218,7 +229,13 @@ absl::Status Session::MoveTo(const StateRef& state, const Placement& to) {
   if (IsTracing()) return MovedInTrace();
   const StateRef moved = Placed(state, to);
   TD_RETURN_IF_ERROR(moved->error);
-  TD_RETURN_IF_ERROR(Realize({&moved, 1}));
+  bool in_memory;
+  {
+    absl::MutexLock lock(&mu_);
+    in_memory = state->value->buffer != nullptr || state->value->leaf;
+  }
+  // An expression stays one, with its history.
+  if (in_memory) TD_RETURN_IF_ERROR(Realize({&moved, 1}));
   absl::MutexLock lock(&mu_);
   state->view.reset();
   SetValue(*state, moved->value);
@@ -296,7 +313,7 @@ absl::Status Session::Move(Value& value) {
   value.buffer->variables = source->buffer->variables;
   value.origin = std::exchange(value.node, nullptr);
   value.leaf = true;
-  value.parents.clear();
+  if (!value.differentiable) value.parents.clear();
   return absl::OkStatus();
 }
 

@@ -178,7 +178,7 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
     }
     root->init = nullptr;
     root->trace = 0;
-    root->parents.clear();
+    if (!root->differentiable || root->origin == nullptr) root->parents.clear();
   }
   std::vector<std::shared_ptr<Buffer>> outputs;
   for (size_t i = 0; i < roots.size(); ++i) {

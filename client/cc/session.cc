@@ -177,7 +177,11 @@ Session::ValueRef Session::NewExpression(const Expr& expression,
     value->parents.assign(parents.begin(), parents.end());
   for (const ValueRef& parent : parents) {
     if (value->devices.empty()) value->devices = parent->devices;
+    if (value->differentiable || !IsFloat(value->dtype)) continue;
+    const StateRef owner = parent->owner.lock();
+    value->differentiable = parent->differentiable || (owner && owner->requires_grad);
   }
+  if (value->node->op == Op::kDetach) value->differentiable = false;
   const std::vector<int64_t>* devices = parents.empty() ? DefaultDevices() : nullptr;
   if (devices != nullptr) value->devices = *devices;
   return value;

@@ -238,6 +238,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // names that were set before. InvalidArgument for an unknown device.
   absl::StatusOr<std::optional<std::vector<std::string>>> SetDefaultDevices(
       const std::optional<std::vector<std::string>>& names);
+  std::string DefaultDevicesText() const;  // what a captured function depends on of them
   // By the name of each device; InvalidArgument names one that the daemon lacks, or that is twice.
   absl::StatusOr<Placement> FindPlacement(absl::Span<const std::string> names, int64_t axis) const;
   const std::string& DeviceName(int64_t number) const;
@@ -329,7 +330,8 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddLeavesBelow(std::vector<ValueRef>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   struct Unfolded;
-  Unfolded Unfold(Value& loss) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Unfolded Unfold(Value& loss, absl::Span<const StateRef> targets)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AssignView(const StateRef& target, const StateRef& source, ValueRef value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A view whose base nobody else can see needs none.

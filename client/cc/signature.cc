@@ -11,8 +11,9 @@ namespace tensord::client {
 absl::StatusOr<Signature> Signature::Of(const Session& session, const std::string& name,
                                         absl::Span<const Tensor> arguments) {
   Signature signature;
-  signature.text = fmt::format("{}{} {} {} ", GradEnabled(), session.fast_math(),
-                               Name(DefaultFloat()), Name(DefaultInt()));
+  signature.text =
+      fmt::format("{}{} {} {} {} ", GradEnabled(), session.fast_math(), Name(DefaultFloat()),
+                  Name(DefaultInt()), session.DefaultDevicesText());
   for (const Tensor& argument : arguments) {
     TD_RETURN_IF_ERROR(argument.status());
     if (&argument.session() != &session) {

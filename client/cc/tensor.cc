@@ -46,11 +46,11 @@ namespace {
 absl::StatusOr<Placement> PlacementFor(const Tensor& x, absl::Span<const std::string> devices,
                                        std::optional<int64_t> axis) {
   TD_RETURN_IF_ERROR(x.status());
-  if (axis && *axis < 0) *axis += x.rank();
-  if (axis && (*axis < 0 || *axis >= x.rank())) {
+  if (axis && (*axis < -x.rank() || *axis >= x.rank())) {
     return MakeStatus(absl::StatusCode::kOutOfRange, "shard: axis {} of a tensor of {} axes", *axis,
                       x.rank());
   }
+  if (axis && *axis < 0) *axis += x.rank();
   return x.session().FindPlacement(devices, axis.value_or(kWhole));
 }
 

@@ -113,8 +113,10 @@ struct Value : std::enable_shared_from_this<Value> {
   bool sending = false;  // some thread does
 
   std::shared_ptr<Buffer> buffer;  // once computed
-  // The expression that this was before: others may have been built over it.
+  // The expression that this was before: others may have been built over it, and derivatives go on
+  // through it if `differentiable`: then `parents` stay.
   const Node* origin = nullptr;
+  bool differentiable = false;  // made of a tensor that requires a gradient
 
   // Where it was put, or what it is made of: none if nobody said. Then it is wherever it is needed:
   // such a value may have copies on other devices than those of `buffer`, each of them the whole.

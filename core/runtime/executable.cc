@@ -162,9 +162,9 @@ size_t CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t d
   };
   meet();  // what is read has been computed
   size_t i = begin;
-  for (; i < schedule_.steps.size() && schedule_.steps[i].kernel == Schedule::Step::kExchange;
-       ++i) {
+  for (; i < schedule_.steps.size(); ++i) {
     const Schedule::Step& step = schedule_.steps[i];
+    if (step.kernel != Schedule::Step::kExchange || (step.meets && i > begin)) break;
     const uint64_t bytes = schedule_.buffers[step.buffers[0]].bytes();
     if (bytes == 0) continue;
     auto* to = static_cast<std::byte*>(AddressOf(run, device, step.buffers[0]));

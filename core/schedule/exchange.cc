@@ -105,7 +105,8 @@ class ExchangeScheduler {
       parts_.schedule().steps.push_back({.kernel = Schedule::Step::kExchange,
                                          .buffers = {to, from},
                                          .exchange = exchange->exchange_kind(),
-                                         .shift = exchange->exchange_shift()});
+                                         .shift = exchange->exchange_shift(),
+                                         .meets = exchange == exchanges.front()});
       parts_.AddInput(exchange, to);
     }
     return absl::OkStatus();

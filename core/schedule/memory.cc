@@ -70,13 +70,14 @@ void PlaceTemporaries(Schedule& schedule) {
     }
   }
   // Exchanges next to each other are one.
-  const auto exchanges = [&](int i) {
-    return i < count && schedule.steps[i].kernel == Schedule::Step::kExchange;
-  };
   for (int begin = 0; begin < count; ++begin) {
+    if (schedule.steps[begin].kernel != Schedule::Step::kExchange) continue;
+    const auto goes_on = [&](int i) {
+      const Schedule::Step* step = i < count ? &schedule.steps[i] : nullptr;
+      return step && step->kernel == Schedule::Step::kExchange && !step->meets;
+    };
     int end = begin;
-    while (exchanges(end + 1)) ++end;
-    if (!exchanges(begin) || end == begin) continue;
+    while (goes_on(end + 1)) ++end;
     for (Lifetime& life : lifetimes) {
       if (life.first > end || life.last < begin) continue;
       life.first = std::min(life.first, begin);

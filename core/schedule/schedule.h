@@ -35,14 +35,15 @@ struct Schedule {
     // Index in `kernels`; or kCopy: buffers[1] is copied to buffers[0]; or kLoop: while the bool in
     // buffers[0] is true, but `most` times at most, the next `body` steps; or kExchange: buffers[0]
     // becomes what buffers[1] is on other devices, see ExchangeKind. Exchanges next to each other
-    // are one: all devices have come to the first before any is done, and have done the last before
-    // any goes on.
+    // are one up to the next that `meets`: all devices have come to the first before any is done,
+    // and have done the last before any goes on.
     int kernel;
     std::vector<int> buffers;  // in the order of the kernel's params
     int64_t most = 0;
     int body = 0;
     ExchangeKind exchange = ExchangeKind::kGather;
     int64_t shift = 0;
+    bool meets = false;
   };
 
   std::vector<std::unique_ptr<Kernel>> kernels;  // no two with the same code

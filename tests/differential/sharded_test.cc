@@ -18,6 +18,7 @@
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/order.h"
+#include "core/tensor/placement.h"
 #include "core/tensor/reduce.h"
 #include "core/tensor/scan.h"
 #include "core/tensor/scatter.h"
@@ -186,6 +187,59 @@ int Sums(const Schedule& schedule) {
   return sums;
 }
 
+// Exchanges of which one needs the other, with nothing between them that is computed.
+TEST(Sharded, DivisionsInARow) {
+  for (const int64_t devices : {2, 4}) {
+    Program whole;
+    Graph& graph = whole.graph;
+    whole.inputs.push_back(graph.Param(0, DType::kFloat32, {8, 4, 8}));
+    Expr x(&graph, whole.inputs[0]);
+    for (int64_t axis : std::vector<int64_t>{0, 2, kWhole, 1, 0, 2})
+      x = Place(x, {}, {.devices = {0, 1}, .axis = axis});
+    whole.outputs.push_back({x.node()});
+    const auto parts = Partition(whole, devices, {1});
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    const auto schedule = MakeSchedule(parts->program);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    int meetings = 0, exchanges = 0;
+    for (const Schedule::Step& step : schedule->steps) {
+      exchanges += step.kernel == Schedule::Step::kExchange;
+      meetings += step.meets;
+    }
+    EXPECT_EQ(meetings, exchanges);  // each reads what the one before has brought
+
+    Runtime& runtime = Runner().runtime();
+    const auto on = runtime.devices().first(static_cast<size_t>(devices));
+    const auto executable = runtime.Prepare(parts->program, on, nullptr);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const int64_t width = 8 / devices, block = 32 / devices, each = 256 / devices;
+    for (int round = 0; round < 5; ++round) {
+      std::vector<BufferRef> inputs;
+      for (int64_t d = 0; d < devices; ++d) {
+        HostTensor part{DType::kFloat32, {8, 4 / devices, 8}, {}};
+        for (int64_t e = 0; e < each; ++e) {
+          const int64_t number = e / block * 32 + d * block + e % block;
+          part.values.push_back(Scalar::Of(DType::kFloat32, static_cast<double>(number)));
+        }
+        inputs.push_back(Upload(*on[static_cast<size_t>(d)], part));
+      }
+      const auto run = runtime.Submit(*executable, inputs, {});
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_TRUE(on[0]->timeline().Wait(run->done, absl::InfiniteFuture()).ok());
+      for (const auto& [device, done] : run->done_on_others) {
+        ASSERT_TRUE(device->timeline().Wait(done, absl::InfiniteFuture()).ok());
+      }
+      for (int64_t d = 0; d < devices; ++d) {
+        const HostTensor found = Download(*run->outputs[static_cast<size_t>(d)]);
+        for (int64_t e = 0; e < each; ++e) {
+          const int64_t number = e / width * 8 + d * width + e % width;
+          ASSERT_EQ(found.values[static_cast<size_t>(e)].f, static_cast<double>(number));
+        }
+      }
+    }
+  }
+}
+
 // How devices meet in a training step: once for all gradients, and not once for each.
 TEST(Sharded, GradientsMeetOnce) {
   Program whole;
@@ -212,12 +266,9 @@ TEST(Sharded, GradientsMeetOnce) {
   const auto schedule = MakeSchedule(parts->program);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   int meetings = 0, exchanges = 0;
-  bool before = false;
   for (const Schedule::Step& step : schedule->steps) {
-    const bool now = step.kernel == Schedule::Step::kExchange;
-    meetings += now && !before;
-    exchanges += now;
-    before = now;
+    meetings += step.meets;
+    exchanges += step.kernel == Schedule::Step::kExchange;
   }
   EXPECT_EQ(meetings, 1);
   EXPECT_EQ(exchanges, 4);
