@@ -254,6 +254,21 @@ def test_a_captured_function_runs_where_its_tensors_are():
         tensord.jit(lambda p: p.to("CPU:3") + 1)(a)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_a_captured_function_takes_what_is_divided_and_not_computed_yet(axis):
+    x, w = array(8, 4), Tensor(array(8, 4, seed=1)).shard(TWO, axis)
+
+    @tensord.jit
+    def add(x):
+        return x + w
+
+    for factor in 1, 2, 3:
+        result = add((Tensor(x) * factor).shard(TWO, axis))
+        np.testing.assert_array_equal(result.numpy(), x * factor + array(8, 4, seed=1))
+        assert (result.device, result.shard_axis) == (TWO, axis)
+    assert add.captures == 1
+
+
 def test_large_gradients_are_reduced_in_parts():
     """More than what is gathered whole."""
     x, w = array(8, 300), array(300, 400)
