@@ -43,23 +43,37 @@ def main():
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--lr", type=float, default=3e-3, help="at the first step")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--devices", type=int, default=1, help="that divide a batch; of a daemon with --devices cpu:N")
     parser.add_argument("--address", help="of the daemon; see tensord.connect")
     arguments = parser.parse_args()
     if arguments.steps < 1 or arguments.batch < 1:
         parser.error("--steps and --batch are at least 1")
+    if arguments.devices < 1 or arguments.batch % arguments.devices:
+        parser.error("--devices is at least 1 and divides --batch")
 
     data = mnist_data.load()
     client = tensord.connect(arguments.address)
+    devices = [client.device]
+    if arguments.devices > 1:
+        devices = [f"{tensord.device(client.device).type}:{i}" for i in range(arguments.devices)]
+
+    def shard(tensor, axis=None):
+        """On all devices: whole, or a part of the axis on each."""
+        return tensor.shard(devices, axis) if len(devices) > 1 else tensor
+
     print(f"{data.name}: {len(data.train_images)} images for training, {len(data.test_images)} for the test; "
-          f"{client.device} at {client.address}")
+          f"{', '.join(devices)} at {client.address}")
     tensord.manual_seed(arguments.seed)
-    images, labels = Tensor(data.train_images), Tensor(data.train_labels.astype(np.int32))
+    images, labels = shard(Tensor(data.train_images)), shard(Tensor(data.train_labels.astype(np.int32)))
     net = Net(float(data.train_images.mean()), float(data.train_images.std()))
+    if len(devices) > 1:
+        for tensor in nn.state.get_state_dict(net).values():  # parameters, and statistics of the norms
+            tensor.shard_(devices)
     optimiser = nn.optim.Adam(nn.state.get_parameters(net), lr=arguments.lr)
 
     @tensord.jit
     def step():
-        chosen = tensord.randint(0, len(images), (arguments.batch,))
+        chosen = shard(tensord.randint(0, len(images), (arguments.batch,)), 0)
         loss = net(images[chosen]).cross_entropy(labels[chosen])
         loss.backward()
         optimiser.step()
@@ -73,7 +87,8 @@ def main():
         return (net(images).argmax(1) == labels).sum()
 
     batches = [slice(i, i + 1000) for i in range(0, len(data.test_images), 1000)]
-    tests = [(Tensor(data.test_images[part]), Tensor(data.test_labels[part].astype(np.int32))) for part in batches]
+    tests = [(shard(Tensor(data.test_images[part])), shard(Tensor(data.test_labels[part].astype(np.int32))))
+             for part in batches]  # fmt: skip
 
     def accuracy(tests):
         right = [count_right(*test) for test in tests]
