@@ -378,8 +378,8 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
         return std::nullopt;
       }
       if (!value.buffer) waiting.push_back(tensor->value);
-      wants_gradient |=
-          IsFloat(value.dtype) && (tensor->requires_grad || !value.leaf || value.call);
+      wants_gradient |= IsFloat(value.dtype) && (tensor->requires_grad || !value.leaf ||
+                                                 value.call || value.differentiable);
       tensors.push_back(tensor);
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));

@@ -206,3 +206,53 @@ def test_data_may_be_read_between_backward_and_its_gradients():
     value, middle = loss.item(), hidden.tolist()
     np.testing.assert_allclose(value, (np.array(middle) * [3, 4]).sum(), rtol=1e-6)
     np.testing.assert_allclose(w.grad.numpy(), (1 - np.array(middle) ** 2) * [9, 16], rtol=1e-3, atol=1e-6)
+
+
+HISTORIES = {
+    "read": lambda h: h.numpy(),
+    "realized": lambda h: h.realize(),
+    "printed": lambda h: str(h.sum().item()),
+    "of a captured function": lambda h: tensord.jit(lambda t: t * 2)(h),
+    "moved": lambda h: h.to_("CPU:0"),
+}
+
+
+@pytest.mark.parametrize("how", HISTORIES)
+def test_what_is_computed_keeps_its_history(how):
+    """Of what requires a gradient: derivatives go through a value whose data was asked for."""
+    w = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    h = w * w
+    HISTORIES[how](h)
+    later = (h * 3).tanh()
+    later.realize()
+    (later.sum() + w.sum()).backward()
+    expected = (1 - np.tanh(3 * np.array([[1.0, 4], [9, 16]])) ** 2) * 6 * np.array([[1.0, 2], [3, 4]]) + 1
+    np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-4)
+
+
+def test_captured_functions_share_an_argument():
+    w = Tensor(np.eye(3, dtype=np.float32), requires_grad=True)
+    h = tensord.ones(3, 3) @ w
+    (tensord.jit(lambda t: t * 2)(h) + tensord.jit(lambda t: t * 3)(h) + h).sum().backward()
+    assert w.grad.tolist() == [[18.0] * 3] * 3
+    lazy = tensord.ones(3) * 2
+    assert tensord.jit(lambda t: t**3)(lazy).sum().gradient(lazy)[0].tolist() == [12.0] * 3
+
+
+def test_a_step_leaves_no_history():
+    """Neither gradients that were computed nor parameters hold what they were made of."""
+    w = Tensor(np.ones((64, 64), np.float32), requires_grad=True)
+    x = Tensor(np.ones((64, 64), np.float32) / 64)
+    bytes_held = []
+    for _ in range(4):
+        w.grad = None
+        loss = ((x @ w) ** 2).mean()
+        loss.item()
+        loss.backward()
+        tensord.realize(w.grad)
+        w.assign(w.detach() - 0.1 * w.grad.detach())
+        tensord.realize(w)
+        tensord.synchronize()
+        tensord.ones(1).numpy()
+        bytes_held.append(tensord.counters()["live_bytes"])
+    assert bytes_held[-1] == bytes_held[1], bytes_held
