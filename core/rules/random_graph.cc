@@ -82,8 +82,12 @@ const Node* RandomGraph::Any(int size) {
     std::vector<const Node*> src = {Pick(pool)};
     for (int t = 0; t < 8 && op == Op::kWhere && src[0]->dtype != kBool; ++t) src[0] = Pick(pool);
     const Dims first(src[0]->shape.begin(), src[0]->shape.end());
-    const std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
+    std::vector<int64_t> ints = AnyAttribute(op, src[0]->shape);
     if (op == Op::kScatter) {
+      // What targets may lack is only set: nothing is combined in memory (codegen/decompose.h).
+      const bool combines = src[0]->dtype == kFloat32 || src[0]->dtype == kInt8 ||
+                            src[0]->dtype == kInt32 || src[0]->dtype == DType::kUint8;
+      if (!combines) ints[0] = static_cast<int64_t>(ScatterKind::kSet);
       // Values for some rows of each column, and one index for a row or for a value.
       if (first.empty()) continue;
       Dims values = first;
