@@ -214,3 +214,11 @@ def test_integers_between_bounds_are_cut_off():
     assert tensord.fill(Tensor([1, 2]), 7.9).tolist() == [7, 7]
     assert tensord.fill(Tensor([1.0]), Tensor(3)).tolist() == [3.0]
     assert tensord.rsub(Tensor([1, 2]), 5, alpha=2).tolist() == [3, 1]
+
+
+def test_tensor_copies_and_as_tensor_does_not():
+    x = Tensor([1.0, 2.0])
+    copy, same = tensord.tensor(x), tensord.as_tensor(x)
+    x.zero_()
+    assert (copy.tolist(), same.tolist()) == ([1, 2], [0, 0])
+    assert tensord.as_tensor(x, "int32").dtype == "int32"

@@ -292,3 +292,20 @@ def test_memory_is_given_back():
     tensord.synchronize()
     tensord.ones(1).numpy()
     assert tensord.counters()["live_bytes"] - before < 4096
+
+
+def test_modules_move_and_load_across_places():
+    layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    layers[1].weight = layers[0].weight
+    before = layers[0].weight.numpy()
+    layers.to("CPU:1", "float64")
+    assert len(list(layers.parameters())) == 3 and layers[0].weight is layers[1].weight
+    assert (layers[0].weight.device, layers[0].weight.dtype) == ("CPU:1", "float64")
+    np.testing.assert_array_equal(layers[0].weight.numpy(), before)
+
+    target = nn.Linear(4, 4)
+    target.weight.shard_(ALL, 0)
+    state = {"weight": Tensor(array(4, 4)).to("CPU:2"), "bias": Tensor(array(4))}
+    nn.state.load_state_dict(target, state)
+    assert (target.weight.device, target.weight.shard_axis) == (ALL, 0)
+    np.testing.assert_array_equal(target.weight.numpy(), array(4, 4))

@@ -32,6 +32,8 @@ def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
 def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, requires_grad: bool = False) -> Tensor:
     """Tensor(data), always with data of its own: a plain number gets a default dtype."""
     made = Tensor(data, dtype)
+    if isinstance(data, Tensor):
+        made = made.detach().clone()
     if made.dtype in weaks:
         made = made.cast(strong_dtype(made.dtype))
     return _made(made, requires_grad)
@@ -39,6 +41,8 @@ def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, requires_grad: bool 
 
 def as_tensor(data: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
     """The tensor itself if it is one of that dtype, else tensor(data, dtype)."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.cast(dtype)
     return tensor(data, dtype)
 
 

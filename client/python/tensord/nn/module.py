@@ -60,6 +60,19 @@ class RemovableHandle:
         self.remove()
 
 
+def _converted(tensor: Tensor, device: Optional[str], dtype: Optional[DType]) -> Tensor:
+    """The tensor on that device and, if it has floats, of that dtype; itself if it is so."""
+    moved = source = tensor.detach()
+    if device is not None and tensor.device != device:
+        moved = moved.to(device=device)
+    if dtype is not None and tensor.dtype.is_floating_point and tensor.dtype != dtype:
+        moved = moved.cast(dtype)
+    if moved is source:
+        return tensor
+    moved = moved.realize()
+    return Parameter(moved, tensor.requires_grad) if isinstance(tensor, Parameter) else moved
+
+
 class Module:
     """What layers are made of; a subclass has forward(), which a call of the module runs."""
 
@@ -284,10 +297,10 @@ class Module:
 
     def to(self: M, *args: Any, device: Optional[str] = None, dtype: Optional[DTypeLike] = None,
            non_blocking: bool = False) -> M:
-        """Floating parameters and buffers in another dtype: to(dtype), to(device, dtype), to(tensor) for its dtype.
+        """Parameters and buffers on another device, those of floats in another dtype: to(device), to(dtype),
+        to(device, dtype), to(tensor) for its dtype.
 
-        A device must be the one that they are on. Parameters that change are other tensors then, so optimisers are
-        made afterwards.
+        What changes is another tensor then, so optimisers are made afterwards. Tied weights stay tied.
         """
         for arg in args:
             if isinstance(arg, Tensor):
@@ -299,18 +312,15 @@ class Module:
         target = None if dtype is None else as_dtype(dtype)
         if target is not None and not target.is_floating_point:
             raise TypeError(f"{type(self).__name__}.to: {target} is no floating dtype")
+        converted: dict[int, Tensor] = {}  # so that tied weights stay so; == compares elements
         for module in self.modules():
             for name, tensor in [*module._own("parameter"), *module._own("buffer")]:
-                module._convert(name, tensor, device, target)
+                made = converted.get(hash(tensor))
+                if made is None:
+                    made = converted[hash(tensor)] = _converted(tensor, device, target)
+                if made is not tensor:
+                    object.__setattr__(module, name, made)
         return self
-
-    def _convert(self, name: str, tensor: Tensor, device: Optional[str], dtype: Optional[DType]) -> None:
-        moved = tensor if device is None else tensor.to(device=device)
-        if dtype is not None and tensor.dtype.is_floating_point and tensor.dtype != dtype:
-            moved = tensor.detach().cast(dtype).realize()
-        if moved is not tensor:
-            made = Parameter(moved, tensor.requires_grad) if isinstance(tensor, Parameter) else moved
-            object.__setattr__(self, name, made)
 
     def float(self: M) -> M:
         return self.to("float32")

@@ -42,7 +42,8 @@ def get_parameters(obj: Any) -> list[Tensor]:
 
 def load_state_dict(model: Any, state_dict: Mapping[str, Union[Tensor, np.ndarray[Any, Any]]], strict: bool = True,
                     verbose: bool = False, consume: bool = False, realize: bool = True) -> list[Tensor]:
-    """Assigns to the tensors of a model those of the same names, cast to the model's dtypes, and returns the model's.
+    """Assigns to the tensors of a model those of the same names, cast to the model's dtypes and brought to where those
+    are, and returns the model's.
 
     ValueError for another shape, except () for (1,) and back, and if `strict` for a name that one side lacks: before
     anything is assigned. `verbose` prints names that are passed over. `consume` takes what was loaded out of
@@ -70,6 +71,8 @@ def load_state_dict(model: Any, state_dict: Mapping[str, Union[Tensor, np.ndarra
             continue
         given = state_dict.pop(name) if consume and isinstance(state_dict, MutableMapping) else state_dict[name]
         value = given if isinstance(given, Tensor) else Tensor(given)
+        if value.device != tensor.device:
+            value = value.shard_like(tensor)
         tensor.assign(value.reshape(tensor.shape).cast(tensor.dtype))
         loaded.append(tensor)
         pending.append(tensor)
