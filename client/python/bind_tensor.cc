@@ -192,15 +192,16 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
       "floats\n"
       "float32; arrays keep their dtype.";
   tensor
-      .def(py::init([](py::handle data, py::object dtype, bool requires_grad) {
+      .def(py::init([](py::handle data, py::object dtype, bool requires_grad, py::object device) {
              std::optional<DType> parsed;
              if (!dtype.is_none()) parsed = ParseStored(dtype);
              Tensor made = ToTensor(data, parsed);
+             if (!device.is_none()) made = Checked(made.Shard(ParseDevices(device), std::nullopt));
              if (requires_grad) RaiseIfError(made.SetRequiresGrad(true));
              return made;
            }),
            py::arg("data"), py::arg("dtype") = py::none(), py::kw_only(),
-           py::arg("requires_grad") = false)
+           py::arg("requires_grad") = false, py::arg("device") = py::none())
       .def_property_readonly("shape", &ShapeOf)
       .def_property_readonly("dtype", &Tensor::dtype)
       .def_property_readonly("ndim", &Tensor::rank)

@@ -309,3 +309,27 @@ def test_modules_move_and_load_across_places():
     nn.state.load_state_dict(target, state)
     assert (target.weight.device, target.weight.shard_axis) == (ALL, 0)
     np.testing.assert_array_equal(target.weight.numpy(), array(4, 4))
+
+
+MAKERS = {
+    "Tensor": lambda device: Tensor([1.0, 2.0], device=device),
+    "tensor": lambda device: tensord.tensor([1, 2], device=device),
+    "zeros": lambda device: tensord.zeros(2, device=device),
+    "full": lambda device: Tensor.full((2,), 3, device=device),
+    "arange": lambda device: tensord.arange(3, device=device),
+    "eye": lambda device: tensord.eye(2, device=device),
+    "rand": lambda device: tensord.rand(2, device=device),
+    "randint": lambda device: tensord.randint(2, low=0, high=5, device=device),
+    "zeros_like": lambda device: tensord.zeros_like(tensord.ones(2), device=device),
+    "kaiming_uniform": lambda device: Tensor.kaiming_uniform(2, 3, device=device),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_tensors_are_made_on_a_device(maker):
+    for device, place in [("cpu:1", "CPU:1"), (TWO, TWO), (None, "CPU:0")]:
+        made = MAKERS[maker](device)
+        assert made.device == place
+        assert made.realize().device == place
+    with pytest.raises(InvalidArgumentError, match="no device 'TPU'"):
+        MAKERS[maker]("TPU")

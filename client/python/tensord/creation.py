@@ -12,6 +12,7 @@ from _tensord import SymInt, Tensor, strong_dtype
 
 from tensord.dtypes import DTypeLike, weaks
 from tensord.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
+from tensord.place import Devices, placed
 
 Number = Union[bool, int, float]
 
@@ -29,7 +30,9 @@ def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, requires_grad: bool = False) -> Tensor:
+@placed
+def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, device: Devices = None,
+           requires_grad: bool = False) -> Tensor:
     """Tensor(data), always with data of its own: a plain number gets a default dtype."""
     made = Tensor(data, dtype)
     if isinstance(data, Tensor):
@@ -58,8 +61,9 @@ def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] 
         "copy it by Tensor(numpy.ctypeslib.as_array(pointer, shape)) or Tensor(bytes)")
 
 
+@placed
 def full(shape: Union[int, Sequence[int]], fill_value: Number, *, dtype: Optional[DTypeLike] = None,
-         requires_grad: bool = False) -> Tensor:
+         device: Devices = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with a number. Without a dtype, that of the number: bool, int32 or float32.
 
     ValueError for a negative size.
@@ -67,65 +71,84 @@ def full(shape: Union[int, Sequence[int]], fill_value: Number, *, dtype: Optiona
     return _made(_tensord._full(_sizes((shape,)), fill_value, dtype), requires_grad)
 
 
-def zeros(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def zeros(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+          requires_grad: bool = False) -> Tensor:
     """Zeros of the default float, or of `dtype`. ValueError for a negative size."""
     return _made(_tensord._full(_sizes(size), 0.0, dtype), requires_grad)
 
 
-def ones(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def ones(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+         requires_grad: bool = False) -> Tensor:
     """Ones of the default float, or of `dtype`. ValueError for a negative size."""
     return _made(_tensord._full(_sizes(size), 1.0, dtype), requires_grad)
 
 
-def empty(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def empty(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+          requires_grad: bool = False) -> Tensor:
     """A tensor whose content nobody should rely on. (It is zero.)"""
     return zeros(*size, dtype=dtype, requires_grad=requires_grad)
 
 
-def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None,
+@placed
+def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
               requires_grad: bool = False) -> Tensor:
     """full, in the shape and dtype of a tensor."""
     dtype = strong_dtype(tensor.dtype) if dtype is None else dtype
     return _made(_tensord._full(list(tensor.shape), fill_value, dtype), requires_grad)
 
 
-def zeros_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def zeros_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+               requires_grad: bool = False) -> Tensor:
     return full_like(tensor, 0, dtype=dtype, requires_grad=requires_grad)
 
 
-def ones_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def ones_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+              requires_grad: bool = False) -> Tensor:
     return full_like(tensor, 1, dtype=dtype, requires_grad=requires_grad)
 
 
-def empty_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def empty_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+               requires_grad: bool = False) -> Tensor:
     return full_like(tensor, 0, dtype=dtype, requires_grad=requires_grad)
 
 
-def new_tensor(like: Tensor, data: Any, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def new_tensor(like: Tensor, data: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """tensor(data), in the dtype of `like`."""
     return tensor(data, strong_dtype(like.dtype) if dtype is None else dtype)
 
 
-def new_full(like: Tensor, size: Union[int, Sequence[int]], fill_value: Number, *,
-             dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def new_full(like: Tensor, size: Union[int, Sequence[int]], fill_value: Number, *, dtype: Optional[DTypeLike] = None,
+             device: Devices = None) -> Tensor:
     """full(size, fill_value), in the dtype of `like`."""
     return full(size, fill_value, dtype=strong_dtype(like.dtype) if dtype is None else dtype)
 
 
-def new_zeros(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def new_zeros(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     return new_full(like, _sizes(size), 0, dtype=dtype)
 
 
-def new_ones(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def new_ones(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     return new_full(like, _sizes(size), 1, dtype=dtype)
 
 
-def new_empty(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def new_empty(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     return new_full(like, _sizes(size), 0, dtype=dtype)
 
 
-def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *,
-           dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *, dtype: Optional[DTypeLike] = None,
+           device: Devices = None) -> Tensor:
     """start, start + step, ... before end, as [n].
 
     If all are ints the dtype is int32, or int64 where int32 is too small; else float32. An integer dtype that lacks the
@@ -136,8 +159,9 @@ def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *,
     return _tensord._arange(start, end, step, dtype)
 
 
+@placed
 def linspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: int, *,
-             dtype: Optional[DTypeLike] = None) -> Tensor:
+             dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """`steps` evenly spaced numbers, both ends included, as [steps]. Ends may be tensors without axes. Integer dtypes
     truncate, the ends first.
 
@@ -148,25 +172,29 @@ def linspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: in
     return _tensord._linspace(start, end, steps, dtype)
 
 
+@placed
 def logspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: int, base: float = 10.0, *,
-             dtype: Optional[DTypeLike] = None) -> Tensor:
+             dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """base to the power of linspace(start, end, steps)."""
     return _tensord._logspace(start, end, steps, base, dtype)
 
 
-def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """Ones on the diagonal of [n, m], zeros elsewhere; square without m. ValueError for negative sizes."""
     return _tensord._eye(n, n if m is None else m, dtype)
 
 
-def tril_indices(row: int, col: Optional[int] = None, offset: int = 0, *,
-                 dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def tril_indices(row: int, col: Optional[int] = None, offset: int = 0, *, dtype: Optional[DTypeLike] = None,
+                 device: Devices = None) -> Tensor:
     """Rows and columns, as [2, n], of the entries of [row, col] on and below the diagonal moved right by offset."""
     return _tensord._tri_indices(True, row, row if col is None else col, offset, dtype)
 
 
-def triu_indices(row: int, col: Optional[int] = None, offset: int = 0, *,
-                 dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def triu_indices(row: int, col: Optional[int] = None, offset: int = 0, *, dtype: Optional[DTypeLike] = None,
+                 device: Devices = None) -> Tensor:
     """Rows and columns, as [2, n], of the entries of [row, col] on and above the diagonal moved right by offset."""
     return _tensord._tri_indices(False, row, row if col is None else col, offset, dtype)
 
@@ -210,29 +238,37 @@ def _window(name: str, n: int, periodic: bool, parameters: Sequence[float], dtyp
     return _tensord._window(name, n, periodic, parameters, None, dtype)
 
 
-def hann_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None,
+                device: Devices = None) -> Tensor:
     """0.5 - 0.5 cos(2 pi i / n), as [window_length]; n is one less if not periodic, so that both ends are alike."""
     return _window("general_cosine", window_length, periodic, (0.5, 0.5), dtype)
 
 
+@placed
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *,
-                   dtype: Optional[DTypeLike] = None) -> Tensor:
+                   dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """alpha - beta cos(2 pi i / n), as [window_length]."""
     return _window("general_cosine", window_length, periodic, (alpha, beta), dtype)
 
 
-def blackman_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None,
+                    device: Devices = None) -> Tensor:
     """0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n), as [window_length]."""
     return _window("general_cosine", window_length, periodic, (0.42, 0.5, 0.08), dtype)
 
 
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Optional[DTypeLike] = None,
+                    device: Devices = None) -> Tensor:
     """A triangle from 0 over 1 to 0, as [window_length]."""
     return _window("bartlett", window_length, periodic, (), dtype)
 
 
+@placed
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
-                  dtype: Optional[DTypeLike] = None) -> Tensor:
+                  dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """I0(beta sqrt(1 - (2 i / n - 1)^2)) / I0(beta), as [window_length]."""
     return _window("kaiser", window_length, periodic, (beta,), dtype)
 
@@ -242,23 +278,29 @@ def manual_seed(seed: int = 0) -> None:
     _tensord._manual_seed(seed)
 
 
-def rand(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def rand(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+         requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1)."""
     return _made(_tensord._rand(_sizes(size), dtype), requires_grad)
 
 
-def randn(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def randn(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+          requires_grad: bool = False) -> Tensor:
     """Normal, of mean 0 and variance 1."""
     return _made(_tensord._randn(_sizes(size), dtype), requires_grad)
 
 
+@placed
 def uniform(*size: Any, low: float = 0.0, high: float = 1.0, dtype: Optional[DTypeLike] = None,
-            requires_grad: bool = False) -> Tensor:
+            device: Devices = None, requires_grad: bool = False) -> Tensor:
     """Uniform in [low, high)."""
     return _made(_tensord._rand(_sizes(size), dtype) * (high - low) + low, requires_grad)
 
 
-def randperm(n: int, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def randperm(n: int, *, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """The numbers below n in random order. int32 unless told otherwise."""
     return _tensord._randperm(n, dtype)
 

@@ -188,3 +188,11 @@ __all__ = [
     "float8_e4m3fn", "fp8e4m3", "fp8e5m2", "fp8e4m3fnuz", "fp8e5m2fnuz",
     "fp8_ocp", "fp8_fnuz", "fp8s", "floats", "sints", "uints", "ints", "int8s", "int16s", "int32s", "int64s", "weaks",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> DType:
+    # Names that would hide Python's own in this file.
+    plain = {"bool": bool_, "int": int32, "float": float32}
+    if name in plain:
+        return plain[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,16 @@ there, and what is made of it is there too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from types import TracebackType
-from typing import Any, Optional, Type
+from typing import Any, Optional, Type, TypeVar, Union, cast
 
 import _tensord
+
+#: Where to put something: a device, or several that each have all of it; None for wherever it is needed.
+Devices = Union[None, str, Sequence[str]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class device(str):
@@ -40,3 +46,21 @@ class device(str):
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         _tensord._set_default_devices(self._before.pop())
+
+
+def placed(function: F) -> F:
+    """Gives a function that makes tensors its keyword `device`: what it makes is put there."""
+
+    @wraps(function)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        where = kwargs.get("device")
+        if where is None:
+            return function(*args, **kwargs)
+        names = [where] if isinstance(where, str) else where
+        before = _tensord._set_default_devices([name.upper() for name in names])
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _tensord._set_default_devices(before)
+
+    return cast(F, made)

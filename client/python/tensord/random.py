@@ -15,10 +15,12 @@ from _tensord import Tensor
 from tensord.creation import _made, _sizes, manual_seed, rand, randn, uniform
 from tensord.dtypes import DTypeLike
 from tensord.errors import InvalidArgumentError
+from tensord.place import Devices, placed
 
 
+@placed
 def randint(*args: Any, low: Optional[int] = None, high: Optional[int] = None, size: Optional[Sequence[int]] = None,
-            dtype: Optional[DTypeLike] = None) -> Tensor:
+            dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """Integers in [low, high), int32 unless told otherwise. Two forms:
 
     randint(*shape, low=0, high=10)                        the native one: the shape comes first, bounds are keywords
@@ -58,17 +60,23 @@ def _is_integer(dtype: Any) -> bool:
     return not parsed.is_floating_point and parsed.name != "bool"
 
 
-def rand_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def rand_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+              requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1), of the shape and dtype of a tensor."""
     return rand(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
 
 
-def randn_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def randn_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+               requires_grad: bool = False) -> Tensor:
     """Normal, of mean 0 and variance 1, of the shape and dtype of a tensor."""
     return randn(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
 
 
-def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype: Optional[DTypeLike] = None) -> Tensor:
+@placed
+def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype: Optional[DTypeLike] = None,
+                 device: Devices = None) -> Tensor:
     """Integers in [low, high), or [0, low) with one bound, of the shape and dtype of a tensor."""
     if high is None:
         low, high = 0, low
@@ -78,8 +86,9 @@ def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype:
     return randint(*tensor.shape, low=low, high=high, dtype="int64").cast(target)
 
 
+@placed
 def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[int]] = None,
-           dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+           dtype: Optional[DTypeLike] = None, device: Devices = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers: a new tensor, other than the method normal_, which fills one. Two forms:
 
     normal(*shape, mean=0.0, std=1.0)                      the native one: the shape comes first
@@ -105,7 +114,9 @@ def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[
     return _made(randn(*shape, dtype=dtype) * std + mean, requires_grad)
 
 
-def scaled_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def scaled_uniform(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+                   requires_grad: bool = False) -> Tensor:
     """Uniform in [-1, 1), divided by the square root of the number of elements."""
     bound = 1 / math.sqrt(max(math.prod(_sizes(size)), 1))
     return uniform(*size, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
@@ -117,7 +128,9 @@ def _fan(what: str, size: Sequence[int]) -> int:
     return max(math.prod(size[1:]), 1)
 
 
-def glorot_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad: bool = False) -> Tensor:
+@placed
+def glorot_uniform(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
+                   requires_grad: bool = False) -> Tensor:
     """Uniform with the bound sqrt(6 / (first size + product of the others))."""
     sizes = _sizes(size)
     bound = math.sqrt(6 / (sizes[0] + _fan("glorot_uniform", sizes))) if sizes else 0
@@ -125,7 +138,8 @@ def glorot_uniform(*size: Any, dtype: Optional[DTypeLike] = None, requires_grad:
     return uniform(*sizes, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
 
 
-def kaiming_uniform(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None,
+@placed
+def kaiming_uniform(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None, device: Devices = None,
                     requires_grad: bool = False) -> Tensor:
     """Uniform with the bound sqrt(6 / ((1 + a^2) inputs)); inputs is the product of all sizes but the first."""
     sizes = _sizes(size)
@@ -133,7 +147,8 @@ def kaiming_uniform(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = No
     return uniform(*sizes, low=-bound, high=bound, dtype=dtype, requires_grad=requires_grad)
 
 
-def kaiming_normal(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None,
+@placed
+def kaiming_normal(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = None, device: Devices = None,
                    requires_grad: bool = False) -> Tensor:
     """Normal with the deviation sqrt(2 / ((1 + a^2) inputs)); inputs is the product of all sizes but the first."""
     sizes = _sizes(size)
@@ -195,6 +210,6 @@ for _method in (rand_like, randn_like, randint_like):
     setattr(Tensor, _method.__name__, _method)
 
 __all__ = [
-    "bernoulli", "fork_rng", "get_rng_state", "glorot_uniform", "initial_seed", "kaiming_normal", "kaiming_uniform", "normal", "poisson", "rand_like", "randint",
-    "randint_like", "randn_like", "scaled_uniform", "seed", "set_rng_state",
+    "bernoulli", "fork_rng", "get_rng_state", "glorot_uniform", "initial_seed", "kaiming_normal", "kaiming_uniform",
+    "normal", "poisson", "rand_like", "randint", "randint_like", "randn_like", "scaled_uniform", "seed", "set_rng_state",
 ]  # fmt: skip
