@@ -12,11 +12,14 @@ constexpr OpSet kDear = OpBit(Op::kParam) | OpBit(Op::kCarry) | OpBit(Op::kLoop)
                         OpBit(Op::kReduce) | OpBit(Op::kGather) | OpBit(Op::kXor) |
                         OpBit(Op::kUserKernel);
 
-// Levels of the states that a node depends on from inside their loops, as bits.
+// Levels of the states that a node depends on from inside their loops, as bits. That of a loop which
+// is still being made is negative: all of these share the last bit, which no finished one has.
 using OpenLevels = absl::flat_hash_map<const Node*, uint64_t>;
 
+uint64_t BitOf(int64_t level) { return uint64_t{1} << (level < 0 ? 63 : level); }
+
 uint64_t LevelsOf(const Node* node, const OpenLevels& known) {
-  if (node->op == Op::kCarry) return uint64_t{1} << node->ints[0];
+  if (node->op == Op::kCarry) return BitOf(node->ints[0]);
   if ((node->below_ops & OpBit(Op::kCarry)) == 0) return 0;
   uint64_t levels = 0;
   if (node->op != Op::kLoop) {
@@ -25,7 +28,7 @@ uint64_t LevelsOf(const Node* node, const OpenLevels& known) {
   }
   levels = known.at(Condition(node));
   for (size_t k = 0; k < NumStates(node); ++k) levels |= known.at(NextOf(node, k));
-  levels &= ~(uint64_t{1} << node->ints[0]);
+  levels &= ~BitOf(node->ints[0]);
   for (size_t k = 0; k < NumStates(node); ++k) levels |= known.at(InitOf(node, k));
   return levels;
 }
