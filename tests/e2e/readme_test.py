@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 from tensord.connection import _binary
+from tensord.testing import Daemon
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -16,9 +17,10 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
-def test_the_python_examples(daemon):
-    done = subprocess.run([sys.executable, "-c", "".join(blocks("python"))], text=True, capture_output=True, timeout=120,
-                          env={**os.environ, "TENSORD_ADDRESS": daemon.address})  # fmt: skip
+def test_the_python_examples(tmp_path):
+    with Daemon(tmp_path, "--devices", "cpu:2") as daemon:
+        done = subprocess.run([sys.executable, "-c", "".join(blocks("python"))], text=True, capture_output=True,
+                              timeout=120, env={**os.environ, "TENSORD_ADDRESS": daemon.address})  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[[1.0], [2.0]]"
 
