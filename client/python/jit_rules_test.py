@@ -585,3 +585,25 @@ def test_derivatives_that_cannot_go_through_are_errors():
     with tensord.no_grad():
         detached = counts(plain_input)
     assert (detached + w).sum().gradient(w)[0].tolist() == [1]
+
+
+def test_arguments_keep_their_structure():
+    for change in (lambda s: s.update(w=s["w"] + 1), lambda s: s["l"].append(s["w"]), lambda s: s["l"].clear()):
+        function = jit(lambda s, change=change: (change(s), s["w"] * 2)[1])
+        with pytest.raises(TypeError, match="changes a list or dict among its arguments"):
+            function({"w": Tensor([1.0]), "l": [Tensor([2.0])]})
+
+
+def test_the_generator_is_seeded_outside():
+    with pytest.raises(FailedPreconditionError, match="seed outside"):
+        jit(lambda: (tensord.manual_seed(3), tensord.rand(2))[1])()
+
+
+def test_constants_that_are_equal_and_not_the_same():
+    @jit
+    def function(value):
+        return Tensor([1.0]) * (next(iter(value)) if isinstance(value, dict) else np.copysign(1.0, value))
+
+    assert function({2: None}).tolist() == [2.0]
+    assert function({2.5: None}).tolist() == [2.5]
+    assert function(0.0).tolist() == [1.0] and function(-0.0).tolist() == [-1.0]

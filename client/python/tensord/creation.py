@@ -11,7 +11,7 @@ import _tensord
 from _tensord import SymInt, Tensor, strong_dtype
 
 from tensord.dtypes import DTypeLike, weaks
-from tensord.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
+from tensord.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError, UnimplementedError
 from tensord.place import Devices, placed
 
 Number = Union[bool, int, float]
@@ -275,6 +275,8 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
 
 def manual_seed(seed: int = 0) -> None:
     """Starts the generator anew; functions captured by jit are concerned too."""
+    if _tensord.is_capturing():
+        raise FailedPreconditionError("manual_seed: a captured function runs again with data only; seed outside of it")
     _tensord._manual_seed(seed)
 
 

@@ -76,7 +76,7 @@ def _key(structure: Any) -> Any:
     if isinstance(structure, (tuple, list)):
         return type(structure), tuple(_key(item) for item in structure)
     if isinstance(structure, dict):
-        return dict, tuple((key, _key(item)) for key, item in structure.items())
+        return dict, tuple((_constant(key), _key(item)) for key, item in structure.items())
     return _constant(structure)
 
 
@@ -268,6 +268,10 @@ class _Traced(Generic[F]):
             finally:
                 met = _capturing.met.pop()
             _check_results(results, name)
+            left: list[Tensor] = []
+            if _key(_flatten((args, kwargs), left)) != _key(structure) or not _same(left, tensors):
+                raise TypeError(f"{name}: it changes a list or dict among its arguments, which a later call would not; "
+                                "return what is new")
             with structures.changed:
                 structures.coming += 1
             running.made.append((results, met))
