@@ -1,5 +1,7 @@
 """Optimisers: those that PyTorch lacks against NumPy, groups, state, errors."""
 
+import pickle
+
 import numpy as np
 import pytest
 import tensord
@@ -203,3 +205,19 @@ def test_a_closure_and_several_optimisers():
 
     assert both[1].step(closure).item() == 2 and rest.tolist() == [-0.25, -0.25]
     assert repr(both[1]).startswith("SGD (\nParameter Group 0\n    dampening: 0.0\n    initial_lr: 0.5\n    lr: 0.25\n")
+
+
+@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1), lambda p: optim.Adam(p, lr=0.1)])
+def test_frozen_parameters_stay_until_they_are_set_free(make):
+    a, b = Tensor([1.0], requires_grad=True), Tensor([1.0])
+    optimiser = make([a, b])
+    (a * b).sum().backward()
+    optimiser.step()
+    assert a.item() != 1.0 and b.item() == 1.0
+    b.requires_grad_(True)
+    optimiser.zero_grad()
+    (a * b).sum().backward()
+    optimiser.step()
+    assert b.item() != 1.0
+    again = pickle.loads(pickle.dumps(optimiser))
+    assert [dict(group)["lr"] for group in again.param_groups] == [0.1]

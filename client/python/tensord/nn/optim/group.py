@@ -46,6 +46,9 @@ class ParamGroup(dict[str, Any]):
         numbers = self._live[name].tolist()
         return tuple(numbers) if name == "betas" else numbers[0]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ({name: self[name] for name in self},)
+
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default
 

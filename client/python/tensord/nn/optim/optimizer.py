@@ -61,6 +61,9 @@ class Optimizer:
             raise InvalidArgumentError("an optimiser needs parameters; see Module.parameters, nn.state.get_parameters")
         for group in entries if isinstance(entries[0], Mapping) else [{"params": entries}]:
             self.add_param_group(group)
+        if not any(param.requires_grad for param in self.params):
+            raise InvalidArgumentError(f"{type(self).__name__}: no parameter has requires_grad, "
+                                       f"{self.params[0]!r} for one")
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Further parameters: "params", and the options that are not the defaults."""
@@ -78,8 +81,6 @@ class Optimizer:
         for i, param in enumerate(params, len(self.params)):
             if not isinstance(param, Tensor):
                 raise TypeError(f"{type(self).__name__}: parameter {i} is a {type(param).__name__}, not a tensor")
-            if not param.requires_grad:
-                raise InvalidArgumentError(f"parameter {i}, {param!r}, has no requires_grad")
             if hash(param) in seen:
                 raise InvalidArgumentError(f"{type(self).__name__}: parameter {i} is there twice")
             seen.add(hash(param))
@@ -87,9 +88,24 @@ class Optimizer:
         self.param_groups.append(group)
         step = zeros(()).clone() if self._counts(group) else None  # shared until one of them misses a step
         for i, param in enumerate(params, len(self.params)):
-            self.state[i] = {} if step is None else {"step": step}
-            self.state[i].update(self._new_state(param, group))
+            # A frozen parameter takes no memory, and gets its state if it is set free and steps.
+            self.state[i] = self._first_state(param, group, step) if param.requires_grad else {}
         self.params.extend(params)
+
+    def _first_state(self, param: Tensor, group: ParamGroup, step: Optional[Tensor]) -> State:
+        return {**({} if step is None else {"step": step}), **self._new_state(param, group)}
+
+    def _set_free(self, active: list[int]) -> None:
+        """State for parameters that were frozen when they were added."""
+        for i, group in self._numbered():
+            if i not in active or self.state[i]:
+                continue
+            state = self._first_state(self.params[i], group, zeros(()).clone() if self._counts(group) else None)
+            if state and is_capturing():
+                raise FailedPreconditionError(
+                    f"parameter {i} was frozen when the optimiser was made: run one step outside of the captured "
+                    "function first, so that it has its state")
+            self.state[i] = state
 
     def _check(self, options: Mapping[str, Any]) -> None:
         for name, value in options.items():
@@ -138,6 +154,7 @@ class Optimizer:
             raise FailedPreconditionError(
                 f"no parameter has a gradient, {self.params[0]!r} for one: call backward() first")
         with no_grad():
+            self._set_free(active)
             self._advance(active)
             for i, group in self._numbered():
                 if i in active:
