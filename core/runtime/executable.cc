@@ -259,7 +259,12 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
   }
   run.outputs = state->outputs;
   run.kernels = num_kernels() * static_cast<int>(count);
-  run.times = std::shared_ptr<const RunTimes>(state, &state->devices[0].times);
+  run.times_by_device.reserve(count);
+  for (size_t d = 0; d < count; ++d) {
+    run.times_by_device.emplace_back(
+        devices_[d], std::shared_ptr<const RunTimes>(state, &state->devices[d].times));
+  }
+  run.times = run.times_by_device[0].second;
   return run;
 }
 

@@ -90,6 +90,8 @@ struct Run {
   std::vector<std::pair<Device*, uint64_t>> done_on_others;
   int kernels;
   std::shared_ptr<const RunTimes> times;  // of the first device
+  // Of all devices, in their order; what the runtime does not measure isn't there.
+  std::vector<std::pair<Device*, std::shared_ptr<const RunTimes>>> times_by_device;
 };
 
 class Runtime {
