@@ -1,120 +1,15 @@
 // The daemon as a process: what it prints, how it begins and how it ends.
-#include <fcntl.h>
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <fstream>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "proto/tensord/v1/admin.grpc.pb.h"
+#include "server/test_process.h"
 
+namespace tensord {
 namespace {
-
-// A child process with its standard input, output and a ready pipe in our hands.
-class Process {
- public:
-  Process(std::vector<std::string> arguments, bool ready_pipe) {
-    int in[2], out[2], ready[2];
-    EXPECT_EQ(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(ready, O_CLOEXEC), 0);
-    arguments.insert(arguments.begin(), "server/tensord");
-    if (ready_pipe) {
-      arguments.push_back("--ready-fd");
-      arguments.push_back("100");
-    }
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], STDIN_FILENO);
-      dup2(out[1], STDOUT_FILENO);
-      dup2(out[1], STDERR_FILENO);
-      dup2(ready[1], 100);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    close(ready[1]);
-    in_ = in[1];
-    out_ = out[0];
-    ready_ = ready[0];
-  }
-  ~Process() {
-    if (!exit_code_) {
-      kill(pid_, SIGKILL);
-      Wait();
-    }
-    CloseInput();
-    close(out_);
-    close(ready_);
-  }
-
-  std::string Output() { return ReadAll(out_); }
-  // The line on the ready pipe; empty if the daemon ended instead.
-  std::string Address() {
-    std::string line = ReadAll(ready_);
-    return line.empty() ? line : line.substr(0, line.size() - 1);
-  }
-  void CloseInput() {
-    if (in_ >= 0) close(std::exchange(in_, -1));
-  }
-  void Signal(int signal) { kill(pid_, signal); }
-  // The exit code, or minus the signal that ended it.
-  int Wait() {
-    int status = 0;
-    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    return *exit_code_;
-  }
-
- private:
-  static std::string ReadAll(int fd) {
-    std::string text;
-    char buffer[4096];
-    for (ssize_t got; (got = read(fd, buffer, sizeof(buffer))) > 0;) text.append(buffer, got);
-    return text;
-  }
-
-  pid_t pid_;
-  int in_, out_, ready_;
-  std::optional<int> exit_code_;
-};
-
-class DaemonTest : public testing::Test {
- protected:
-  void SetUp() override {
-    char name[] = "/tmp/td-XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Listen() const { return "unix:" + folder_ + "/t.sock"; }
-  std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"--listen", Listen(),      "--devices",
-                                          "null",     "--cache-dir", folder_ + "/cache"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
-  }
-  static bool Answers(const std::string& address) {
-    const auto stub = tensord::v1::AdminService::NewStub(
-        grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-    tensord::v1::PingReply reply;
-    return stub->Ping(&context, {}, &reply).ok();
-  }
-
-  std::string folder_;
-};
 
 TEST_F(DaemonTest, SaysWhatItIs) {
   Process version({"--version"}, false);
@@ -124,7 +19,9 @@ TEST_F(DaemonTest, SaysWhatItIs) {
   EXPECT_NE(help.Output().find("environment: TENSORD_LISTEN"), std::string::npos);
   EXPECT_EQ(help.Wait(), 0);
   Process wrong({"--no-such-flag"}, false);
-  EXPECT_EQ(wrong.Output(), "tensord: --no-such-flag does not exist: see tensord --help\n");
+  EXPECT_EQ(
+      wrong.Output(),
+      "tensord: --no-such-flag does not exist; the nearest is --config: see tensord --help\n");
   EXPECT_EQ(wrong.Wait(), 2);
 }
 
@@ -164,4 +61,30 @@ TEST_F(DaemonTest, TakesTheSocketOfOneThatWasKilled) {
   EXPECT_EQ(daemon.Wait(), 0);
 }
 
+TEST_F(DaemonTest, ChecksItsConfiguration) {
+  const std::string file = folder_ + "/t.toml";
+  std::ofstream(file) << "devices = \"null\"\nmax-session-bytes = \"1GiB\"\n";
+  Process right({"--check-config", "--config", file, "--log-level=debug"}, false);
+  const std::string output = right.Output();
+  EXPECT_EQ(right.Wait(), 0);
+  for (const std::string& line : {"devices = \"null\"  # " + file + ":1:1\n",
+                                  "max-session-bytes = \"1GiB\"  # " + file + ":2:1\n",
+                                  std::string("log-level = \"debug\"  # --log-level\n"),
+                                  std::string("cpu-threads = 0  # default\n")}) {
+    EXPECT_NE(output.find(line), std::string::npos) << line << "in\n" << output;
+  }
+  std::ofstream(file) << "device = \"null\"\ncpu-threads = \"1\"\n";
+  Process wrong({"--check-config", "--config", file}, false);
+  EXPECT_EQ(wrong.Output(), "tensord: " + file +
+                                ":1:1: 'device' does not exist; the nearest is 'devices': see "
+                                "tensord --help\ntensord: " +
+                                file + ":2:1: 'cpu-threads' takes a number\n");
+  EXPECT_EQ(wrong.Wait(), 1);
+  // What only the backends know.
+  Process unknown({"--check-config", "--config=none", "--devices=abacus"}, false);
+  EXPECT_NE(unknown.Output().find("no backend 'abacus'"), std::string::npos);
+  EXPECT_EQ(unknown.Wait(), 1);
+}
+
 }  // namespace
+}  // namespace tensord

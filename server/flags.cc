@@ -2,23 +2,45 @@
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/numbers.h>
+#include <absl/strings/str_join.h>
 #include <absl/strings/str_replace.h>
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <variant>
 
 #include "core/base/status.h"
 #include "core/wire/address.h"
+#include "server/config_file.h"
+#include "server/listen.h"
 
 namespace tensord {
 namespace {
+
+using Kind = FileValue::Kind;
+
+constexpr std::pair<std::string_view, int> kByteUnits[] = {
+    {"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
+
+// Each type of field: how its text is read and written, and what it may be in a file.
 
 absl::Status Set(std::string& field, const std::string& text) {
   field = text;
   return absl::OkStatus();
 }
+std::string Text(const std::string& field) {
+  return "\"" +
+         absl::StrReplaceAll(field,
+                             {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}}) +
+         "\"";
+}
+bool Takes(const std::string&, Kind kind) { return kind == Kind::kText; }
+const char* Wanted(const std::string&) { return "a text in quotes"; }
 
 absl::Status Set(std::vector<std::string>& field, const std::string& text) {
   for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
@@ -26,77 +48,164 @@ absl::Status Set(std::vector<std::string>& field, const std::string& text) {
   }
   return absl::OkStatus();
 }
+std::string Text(const std::vector<std::string>& field) {
+  const auto quote = [](std::string* out, const std::string& text) { *out += Text(text); };
+  return "[" + absl::StrJoin(field, ", ", quote) + "]";
+}
+bool Takes(const std::vector<std::string>&, Kind kind) {
+  return kind == Kind::kText || kind == Kind::kList;
+}
+const char* Wanted(const std::vector<std::string>&) { return "a list of texts in quotes"; }
 
 absl::Status Set(bool& field, const std::string& text) {
   if (absl::SimpleAtob(text, &field)) return absl::OkStatus();
   return InvalidArgument("takes true or false");
 }
+std::string Text(bool field) { return field ? "true" : "false"; }
+bool Takes(bool, Kind kind) { return kind == Kind::kSwitch; }
+const char* Wanted(bool) { return "true or false"; }
 
 absl::Status Set(int64_t& field, const std::string& text) {
   if (absl::SimpleAtoi(text, &field) && field >= 0) return absl::OkStatus();
   return InvalidArgument("takes a number from 0 on");
 }
+std::string Text(int64_t field) { return std::to_string(field); }
+bool Takes(int64_t, Kind kind) { return kind == Kind::kNumber; }
+const char* Wanted(int64_t) { return "a number"; }
 
 absl::Status Set(uint64_t& field, const std::string& text) {
   TD_ASSIGN_OR_RETURN(field, ParseBytes(text));
   return absl::OkStatus();
 }
+std::string Text(uint64_t field) {
+  for (const auto& [unit, bits] : kByteUnits) {
+    if (field != 0 && field % (uint64_t{1} << bits) == 0) {
+      return fmt::format("\"{}{}\"", field >> bits, unit);
+    }
+  }
+  return std::to_string(field);
+}
+bool Takes(uint64_t, Kind kind) { return kind == Kind::kNumber || kind == Kind::kText; }
+const char* Wanted(uint64_t) { return "a number of bytes, or a text such as \"64MiB\""; }
 
 absl::Status Set(absl::Duration& field, const std::string& text) {
   if (absl::ParseDuration(text, &field) && field >= absl::ZeroDuration()) return absl::OkStatus();
   return InvalidArgument("takes a duration such as 500ms, 30s or 2m");
 }
+std::string Text(absl::Duration field) { return "\"" + absl::FormatDuration(field) + "\""; }
+bool Takes(absl::Duration, Kind kind) { return kind == Kind::kText; }
+const char* Wanted(absl::Duration) { return "a text such as \"30s\""; }
+
+using Field = std::variant<std::string Flags::*, std::vector<std::string> Flags::*, bool Flags::*,
+                           int64_t Flags::*, uint64_t Flags::*, absl::Duration Flags::*>;
+
+// Ranges, as functions that look at one field.
+template <auto kField, uint64_t kMin, uint64_t kMax>
+absl::Status Between(const Flags& flags) {
+  const auto value = flags.*kField;
+  using Value = std::decay_t<decltype(value)>;
+  if (value >= Value{kMin} && value <= Value{kMax}) return absl::OkStatus();
+  return InvalidArgument("takes {} to {}", absl::StrReplaceAll(Text(Value{kMin}), {{"\"", ""}}),
+                         absl::StrReplaceAll(Text(Value{kMax}), {{"\"", ""}}));
+}
+
+absl::Status KnownLevel(const Flags& flags) {
+  for (const char* level : {"trace", "debug", "info", "warn", "error", "off"}) {
+    if (flags.log_level == level) return absl::OkStatus();
+  }
+  return InvalidArgument("takes trace, debug, info, warn, error or off");
+}
+
+enum class Scope {
+  kReload,   // may change while the daemon runs
+  kStart,    // is settled when it starts
+  kProcess,  // says what one process is for: not in a file
+  kOnce,     // asks for something once: on the command line only
+};
 
 struct Flag {
   const char* name;
   const char* value;          // how help calls it; empty for a switch
-  const char* default_value;  // empty: see Defaults
-  absl::Status (*set)(Flags& flags, const std::string& text);
+  const char* default_value;  // empty: see DefaultValue
+  Field field;
+  Scope scope;
+  absl::Status (*check)(const Flags& flags);  // null: anything will do
   const char* help;
 };
 
 // clang-format off
-#define TD_SETS(field) [](Flags& flags, const std::string& text) { return Set(flags.field, text); }
+constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
 const Flag kFlags[] = {
-    {"listen", "ADDRESS", "", TD_SETS(listen),
+    {"config", "FILE", "", &Flags::config, Scope::kProcess, nullptr,
+     "TOML file with further flags by their names; 'none': no file"},
+    {"listen", "ADDRESS", "", &Flags::listen, Scope::kStart, nullptr,
      "unix:PATH or HOST:PORT; may be given several times, or several with commas"},
-    {"allow-remote", "", "false", TD_SETS(allow_remote),
+    {"allow-remote", "", "false", &Flags::allow_remote, Scope::kStart, nullptr,
      "allow addresses that other machines can reach (no encryption, no authentication)"},
-    {"devices", "SPEC", "cpu", TD_SETS(devices),
+    {"metrics-listen", "ADDRESS", "", &Flags::metrics_listen, Scope::kStart, nullptr,
+     "HOST:PORT where Prometheus gets metrics, at /metrics; empty: nowhere"},
+    {"metrics-sessions", "N", "20", &Flags::metrics_sessions, Scope::kReload,
+     Between<&Flags::metrics_sessions, 0, 10'000>,
+     "sessions that have metrics of their own, the largest; the rest is one, 'other'"},
+    {"devices", "SPEC", "cpu", &Flags::devices, Scope::kStart, nullptr,
      "backends to open, NAME or NAME:COUNT, several with commas: cpu:2,null"},
-    {"cpu-threads", "N", "0", TD_SETS(cpu_threads),
+    {"cpu-threads", "N", "0", &Flags::cpu_threads, Scope::kStart,
+     Between<&Flags::cpu_threads, 0, 4096>,
      "threads of one CPU device; 0: one a core"},
-    {"memory-bytes", "BYTES", "0", TD_SETS(memory_bytes),
+    {"memory-bytes", "BYTES", "0", &Flags::memory_bytes, Scope::kStart, nullptr,
      "memory of one device; 0: the backend's choice"},
-    {"compile-threads", "N", "0", TD_SETS(compile_threads),
+    {"compile-threads", "N", "0", &Flags::compile_threads, Scope::kStart,
+     Between<&Flags::compile_threads, 0, 4096>,
      "threads that compile kernels; 0: one a core"},
-    {"cache-dir", "FOLDER", "", TD_SETS(cache_dir),
+    {"cache-dir", "FOLDER", "", &Flags::cache_dir, Scope::kStart, nullptr,
      "where compiled kernels are kept; 'none': in memory only"},
-    {"cache-bytes", "BYTES", "1GiB", TD_SETS(cache_bytes),
+    {"cache-bytes", "BYTES", "1GiB", &Flags::cache_bytes, Scope::kStart, nullptr,
      "size of that folder, above which the oldest kernels go"},
-    {"max-message-bytes", "BYTES", "64MiB", TD_SETS(max_message_bytes),
+    // A chunk of a tensor has to fit, and gRPC allows less than 2 GiB.
+    {"max-message-bytes", "BYTES", "64MiB", &Flags::max_message_bytes, Scope::kStart,
+     Between<&Flags::max_message_bytes, 2 * kMiB, 2047 * kMiB>,
      "largest message from a client; tensors come in chunks and may be larger"},
-    {"max-graph-nodes", "N", "1048576", TD_SETS(max_graph_nodes),
+    {"max-graph-nodes", "N", "1048576", &Flags::max_graph_nodes, Scope::kStart,
+     Between<&Flags::max_graph_nodes, 1, 1 << 30>,
      "nodes of one program"},
-    {"max-tensor-bytes", "BYTES", "1TiB", TD_SETS(max_tensor_bytes),
+    {"max-tensor-bytes", "BYTES", "1TiB", &Flags::max_tensor_bytes, Scope::kStart, nullptr,
      "size of one tensor"},
-    {"max-session-bytes", "BYTES", "1TiB", TD_SETS(max_session_bytes),
-     "size of all tensors that one session holds"},
-    {"drain-timeout", "DURATION", "30s", TD_SETS(drain_timeout),
+    {"max-session-bytes", "BYTES", "1TiB", &Flags::max_session_bytes, Scope::kReload, nullptr,
+     "size of all tensors that one session holds; a change is for sessions opened later"},
+    {"drain-timeout", "DURATION", "30s", &Flags::drain_timeout, Scope::kReload, nullptr,
      "how long work that was accepted may take after SIGTERM"},
-    {"log-level", "LEVEL", "info", TD_SETS(log_level),
+    {"log-level", "LEVEL", "info", &Flags::log_level, Scope::kReload, KnownLevel,
      "trace, debug, info, warn, error or off"},
-    {"log-file", "FILE", "", TD_SETS(log_file),
-     "where the log goes, instead of standard error"},
-    {"exit-with-parent", "", "false", TD_SETS(exit_with_parent),
+    {"log-file", "FILE", "", &Flags::log_file, Scope::kReload, nullptr,
+     "where the log goes, instead of standard error; SIGHUP opens it anew"},
+    {"exit-with-parent", "", "false", &Flags::exit_with_parent, Scope::kProcess, nullptr,
      "drain when standard input ends or the parent process dies; for private daemons"},
-    {"ready-fd", "N", "", TD_SETS(ready_fd),
+    {"ready-fd", "N", "", &Flags::ready_fd, Scope::kProcess, nullptr,
      "file descriptor that gets one line, the first address, when the daemon serves"},
-    {"help", "", "false", TD_SETS(help), "print this and exit"},
-    {"version", "", "false", TD_SETS(version), "print the version and exit"},
+    {"check-config", "", "false", &Flags::check_config, Scope::kOnce, nullptr,
+     "check flags, environment and file, print what is in force and why, and exit"},
+    {"help", "", "false", &Flags::help, Scope::kOnce, nullptr, "print this and exit"},
+    {"version", "", "false", &Flags::version, Scope::kOnce, nullptr, "print the version and exit"},
 };
-#undef TD_SETS
 // clang-format on
+
+absl::Status SetField(const Flag& flag, Flags& flags, const std::string& text) {
+  return std::visit([&](auto field) { return Set(flags.*field, text); }, flag.field);
+}
+
+std::string FieldText(const Flag& flag, const Flags& flags) {
+  return std::visit([&](auto field) { return Text(flags.*field); }, flag.field);
+}
+
+bool TakesKind(const Flag& flag, Kind kind) {
+  return std::visit([kind](auto field) { return Takes(Flags().*field, kind); }, flag.field);
+}
+
+bool InFile(const Flag& flag) {
+  return flag.scope == Scope::kReload || flag.scope == Scope::kStart;
+}
+
+bool IsSwitch(const Flag& flag) { return flag.value[0] == '\0'; }
 
 std::string Variable(const Flag& flag) {
   return "TENSORD_" + absl::AsciiStrToUpper(absl::StrReplaceAll(flag.name, {{"-", "_"}}));
@@ -109,11 +218,29 @@ const Flag* FindFlag(std::string_view name) {
   return nullptr;
 }
 
-bool IsSwitch(const Flag& flag) { return flag.value[0] == '\0'; }
+// How many characters to insert, delete or replace to make one of the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
 
-// Asking for help or the version is not something to leave in an environment.
-bool HasVariable(const Flag& flag) {
-  return std::string_view(flag.name) != "help" && std::string_view(flag.name) != "version";
+std::string_view NearestName(std::string_view name) {
+  const Flag* best = nullptr;
+  size_t best_distance = std::numeric_limits<size_t>::max();
+  for (const Flag& flag : kFlags) {
+    const size_t distance = EditDistance(name, flag.name);
+    if (distance < best_distance) best = &flag, best_distance = distance;
+  }
+  return best->name;
 }
 
 std::string DefaultCacheDir(const Environment& environment) {
@@ -131,33 +258,120 @@ std::string DefaultValue(const Flag& flag, const Environment& environment) {
   return flag.default_value;
 }
 
+// A value that somebody gave a flag.
 struct Given {
   const Flag* flag;
   std::string text;
+  std::string origin;
+  std::string subject;  // how a complaint about it begins
 };
+using Faults = std::vector<std::string>;
 
-absl::StatusOr<std::vector<Given>> Split(absl::Span<const std::string> arguments) {
+Given OnCommandLine(const Flag& flag, std::string text) {
+  return {&flag, text, fmt::format("--{}", flag.name), fmt::format("--{}={}", flag.name, text)};
+}
+
+std::vector<Given> FromCommandLine(absl::Span<const std::string> arguments, Faults& faults) {
   std::vector<Given> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
     if (argument.size() < 3 || argument.substr(0, 2) != "--") {
-      return InvalidArgument("'{}' is not a flag: see tensord --help", argument);
+      faults.push_back(fmt::format("'{}' is not a flag: see tensord --help", argument));
+      continue;
     }
     const size_t equals = argument.find('=');
     const std::string_view name = argument.substr(2, equals == argument.npos ? equals : equals - 2);
     const Flag* flag = FindFlag(name);
-    if (flag == nullptr) return InvalidArgument("--{} does not exist: see tensord --help", name);
-    if (equals != argument.npos) {
-      given.push_back({flag, std::string(argument.substr(equals + 1))});
+    if (flag == nullptr) {
+      faults.push_back(fmt::format("--{} does not exist; the nearest is --{}: see tensord --help",
+                                   name, NearestName(name)));
+    } else if (equals != argument.npos) {
+      given.push_back(OnCommandLine(*flag, std::string(argument.substr(equals + 1))));
     } else if (IsSwitch(*flag)) {
-      given.push_back({flag, "true"});
+      given.push_back(OnCommandLine(*flag, "true"));
     } else if (i + 1 < arguments.size()) {
-      given.push_back({flag, arguments[++i]});
+      given.push_back(OnCommandLine(*flag, arguments[++i]));
     } else {
-      return InvalidArgument("--{} needs a value: {}", name, flag->help);
+      faults.push_back(fmt::format("--{} needs a value: {}", name, flag->help));
     }
   }
   return given;
+}
+
+std::vector<Given> FromEnvironment(const Environment& environment) {
+  std::vector<Given> given;
+  for (const Flag& flag : kFlags) {
+    // Asking for help or the version is not something to leave in an environment.
+    if (flag.scope == Scope::kOnce) continue;
+    const std::optional<std::string> text = environment(Variable(flag));
+    if (!text || text->empty()) continue;
+    given.push_back({&flag, *text, Variable(flag), fmt::format("{}={}", Variable(flag), *text)});
+  }
+  return given;
+}
+
+std::vector<Given> FromFile(const std::string& path, bool must_exist, Faults& faults) {
+  const absl::StatusOr<std::vector<FileValue>> values = ReadConfigFile(path);
+  if (!values.ok()) {
+    if (must_exist || !absl::IsNotFound(values.status())) {
+      faults.push_back(std::string(Message(values.status())));
+    }
+    return {};
+  }
+  std::vector<Given> given;
+  for (const FileValue& value : *values) {
+    const Flag* flag = FindFlag(value.key);
+    if (flag == nullptr) {
+      faults.push_back(
+          fmt::format("{}: '{}' does not exist; the nearest is '{}': see tensord --help",
+                      value.where, value.key, NearestName(value.key)));
+    } else if (!InFile(*flag)) {
+      faults.push_back(
+          fmt::format("{}: '{}' is for the command line, not for a file", value.where, value.key));
+    } else if (!TakesKind(*flag, value.kind)) {
+      const auto wanted = [](auto field) { return Wanted(Flags().*field); };
+      faults.push_back(fmt::format("{}: '{}' takes {}", value.where, value.key,
+                                   std::visit(wanted, flag->field)));
+    } else {
+      given.push_back(
+          {flag, value.text, value.where,
+           fmt::format("{}: {} = {}", value.where, value.key,
+                       value.kind == Kind::kText ? "\"" + value.text + "\"" : value.text)});
+    }
+  }
+  return given;
+}
+
+// Also of a value that another one hides: it would come to light at a bad time.
+void CheckAlone(const Given& given, Faults& faults) {
+  Flags alone;
+  absl::Status status = SetField(*given.flag, alone, given.text);
+  if (status.ok() && given.flag->check != nullptr) status = given.flag->check(alone);
+  if (!status.ok()) faults.push_back(fmt::format("{}: {}", given.subject, Message(status)));
+}
+
+// What can only be said of several flags together.
+void CheckTogether(const Configuration& configuration, Faults& faults) {
+  const Flags& flags = configuration.flags;
+  const auto check = [&](const absl::Status& status, std::string_view name) {
+    if (status.ok()) return;
+    faults.push_back(fmt::format("{} (from {})", Message(status), configuration.Origin(name)));
+  };
+  if (flags.listen.empty()) faults.push_back("--listen needs an address");
+  for (const std::string& address : flags.listen) {
+    check(ParseListenAddress(address, flags.allow_remote).status(), "listen");
+  }
+  if (!flags.metrics_listen.empty()) {
+    check(ParseMetricsAddress(flags.metrics_listen, flags.allow_remote).status(), "metrics-listen");
+  }
+}
+
+const std::string* Last(const std::vector<Given>& given, std::string_view name) {
+  const std::string* text = nullptr;
+  for (const Given& value : given) {
+    if (name == value.flag->name) text = &value.text;
+  }
+  return text;
 }
 
 }  // namespace
@@ -168,11 +382,9 @@ std::optional<std::string> ProcessEnvironment(const std::string& name) {
 }
 
 absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
-  constexpr std::pair<std::string_view, int> kUnits[] = {
-      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
   int shift = 0;
   std::string_view digits = text;
-  for (const auto& [unit, bits] : kUnits) {
+  for (const auto& [unit, bits] : kByteUnits) {
     if (digits.size() <= unit.size() || digits.substr(digits.size() - unit.size()) != unit)
       continue;
     digits.remove_suffix(unit.size());
@@ -189,46 +401,97 @@ absl::StatusOr<uint64_t> ParseBytes(std::string_view text) {
   return count << shift;
 }
 
-absl::StatusOr<Flags> ParseFlags(absl::Span<const std::string> arguments,
-                                 const Environment& environment) {
-  TD_ASSIGN_OR_RETURN(const std::vector<Given> given, Split(arguments));
-  Flags flags;
+const std::string& Configuration::Origin(std::string_view name) const {
+  const auto found = std::find_if(values.begin(), values.end(),
+                                  [&](const FlagValue& value) { return value.name == name; });
+  static const std::string none;
+  return found == values.end() ? none : found->origin;
+}
+
+absl::StatusOr<Configuration> Configure(absl::Span<const std::string> arguments,
+                                        const Environment& environment,
+                                        const std::string& default_file) {
+  Faults faults;
+  // The strongest source first.
+  std::vector<std::vector<Given>> sources = {FromCommandLine(arguments, faults),
+                                             FromEnvironment(environment)};
+  const std::string* named = nullptr;
+  bool is_private = false;
+  for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
+    if (const std::string* text = Last(*source, "config")) named = text;
+    if (const std::string* text = Last(*source, "exit-with-parent")) is_private = *text != "false";
+  }
+  const std::string file = named ? *named : is_private ? "none" : default_file;
+  if (file != "none") sources.push_back(FromFile(file, named != nullptr, faults));
+  for (const std::vector<Given>& source : sources) {
+    for (const Given& given : source) CheckAlone(given, faults);
+  }
+  Configuration result;
   for (const Flag& flag : kFlags) {
-    bool on_command_line = false;
-    for (const Given& value : given) {
-      if (value.flag != &flag) continue;
-      on_command_line = true;
-      TD_RETURN_IF_ERROR(flag.set(flags, value.text), "--{}={}", flag.name, value.text);
+    std::string origin = kDefaultOrigin;
+    const auto of_flag = [&](const Given& given) { return given.flag == &flag; };
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const auto& given) {
+      return std::any_of(given.begin(), given.end(), of_flag);
+    });
+    if (source == sources.end()) {
+      const std::string text = DefaultValue(flag, environment);
+      if (!text.empty()) TD_RETURN_IF_ERROR(SetField(flag, result.flags, text), "{}", flag.name);
+    } else {
+      for (const Given& given : *source) {
+        if (!of_flag(given)) continue;
+        // Its fault, if it has one, is noted already.
+        static_cast<void>(SetField(flag, result.flags, given.text));
+        origin = given.origin;
+      }
     }
-    if (on_command_line) continue;
-    const std::optional<std::string> variable =
-        HasVariable(flag) ? environment(Variable(flag)) : std::nullopt;
-    if (variable && !variable->empty()) {
-      TD_RETURN_IF_ERROR(flag.set(flags, *variable), "{}={}", Variable(flag), *variable);
-    } else if (const std::string text = DefaultValue(flag, environment); !text.empty()) {
-      TD_RETURN_IF_ERROR(flag.set(flags, text), "--{}={}", flag.name, text);
+    if (InFile(flag)) result.values.push_back({flag.name, FieldText(flag, result.flags), origin});
+  }
+  CheckTogether(result, faults);
+  if (!faults.empty()) return InvalidArgument("{}", absl::StrJoin(faults, "\n"));
+  return result;
+}
+
+std::string ConfigText(const Configuration& configuration) {
+  std::string text;
+  for (const FlagValue& value : configuration.values) {
+    text += fmt::format("{} = {}  # {}\n", value.name, value.text, value.origin);
+  }
+  return text;
+}
+
+std::vector<FlagChange> Adopt(Configuration& running, const Configuration& read) {
+  std::vector<FlagChange> changes;
+  for (size_t i = 0; i < running.values.size(); ++i) {
+    const Flag& flag = *FindFlag(running.values[i].name);
+    const FlagValue& now = running.values[i];
+    const FlagValue& next = read.values[i];
+    const bool adopted = flag.scope == Scope::kReload;
+    if (now.text != next.text) {
+      changes.push_back({next.name, now.text, next.text, next.origin, adopted});
     }
+    if (!adopted) continue;
+    std::visit([&](auto field) { running.flags.*field = read.flags.*field; }, flag.field);
+    running.values[i] = next;
   }
-  if (flags.listen.empty()) return InvalidArgument("--listen needs an address");
-  if (flags.max_message_bytes > std::numeric_limits<int32_t>::max()) {
-    return InvalidArgument("--max-message-bytes={}: gRPC allows less than 2 GiB",
-                           flags.max_message_bytes);
-  }
-  return flags;
+  return changes;
 }
 
 std::string FlagsHelp(const Environment& environment) {
-  std::string text =
+  constexpr const char* kNotes[] = {"; SIGHUP applies a change", "", "; not in a file", ""};
+  std::string text = fmt::format(
       "tensord: runs tensor programs for its clients on the devices of this machine\n\n"
       "usage: tensord [--flag VALUE | --flag=VALUE]...\n\n"
-      "A flag can also be set by its environment variable; the command line wins.\n\n";
+      "A flag can also be set by its environment variable, or in a TOML file under its own name:\n"
+      "the one that --config names, else {}, if it is there. The command\n"
+      "line wins over the environment, and that over the file.\n\n",
+      kDefaultConfigFile);
   for (const Flag& flag : kFlags) {
     text += fmt::format("  --{}{}{}\n      {}\n", flag.name, IsSwitch(flag) ? "" : " ", flag.value,
                         flag.help);
-    if (!HasVariable(flag)) continue;
+    if (flag.scope == Scope::kOnce) continue;
     const std::string value = DefaultValue(flag, environment);
-    text += fmt::format("      default: {}; environment: {}\n", value.empty() ? "none" : value,
-                        Variable(flag));
+    text += fmt::format("      default: {}; environment: {}{}\n", value.empty() ? "none" : value,
+                        Variable(flag), kNotes[static_cast<size_t>(flag.scope)]);
   }
   return text;
 }

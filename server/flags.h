@@ -1,7 +1,10 @@
-// The daemon's flags. One table says name, environment variable, default and help of each; a flag
-// on the command line wins over its variable.
+// The daemon's flags. One table says name, default, range and help of each; the environment
+// variable and the name in the config file follow from the name. What stands first wins:
 //
-//   --listen unix:./t.sock --listen=localhost:7070      TENSORD_LISTEN=unix:./t.sock,localhost:7070
+//   tensord --log-level debug            command line
+//   TENSORD_LOG_LEVEL=debug tensord      environment
+//   log-level = "debug"                  the file that --config names (config_file.h)
+//   info                                 default
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,9 +20,15 @@
 
 namespace tensord {
 
+inline constexpr char kDefaultConfigFile[] = "/etc/tensord/tensord.toml";
+inline constexpr char kDefaultOrigin[] = "default";
+
 struct Flags {
+  std::string config;
   std::vector<std::string> listen;
   bool allow_remote = false;
+  std::string metrics_listen;
+  int64_t metrics_sessions = 0;
   std::string devices;
   int64_t cpu_threads = 0;
   int64_t compile_threads = 0;
@@ -27,7 +36,7 @@ struct Flags {
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   uint64_t max_message_bytes = 0;
-  uint64_t max_graph_nodes = 0;
+  int64_t max_graph_nodes = 0;
   uint64_t max_tensor_bytes = 0;
   uint64_t max_session_bytes = 0;
   absl::Duration drain_timeout;
@@ -35,17 +44,45 @@ struct Flags {
   std::string log_file;
   bool exit_with_parent = false;
   int64_t ready_fd = -1;
+  bool check_config = false;
   bool help = false;
   bool version = false;
+};
+
+// A flag's value and where it comes from.
+struct FlagValue {
+  std::string name;
+  std::string text;    // as in a config file
+  std::string origin;  // "default", "--devices", "TENSORD_DEVICES", "/etc/tensord.toml:3:1"
+};
+
+struct Configuration {
+  Flags flags;
+  std::vector<FlagValue> values;  // of the flags that a config file may set, in the table's order
+
+  const std::string& Origin(std::string_view name) const;
 };
 
 // Looks up an environment variable; so that tests bring their own.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 std::optional<std::string> ProcessEnvironment(const std::string& name);
 
-// `arguments` without the program's name. InvalidArgument names the flag and what it takes.
-absl::StatusOr<Flags> ParseFlags(absl::Span<const std::string> arguments,
-                                 const Environment& environment);
+// `arguments` without the program's name. `default_file` is read if it exists and nothing else is
+// named; a private daemon (--exit-with-parent) reads only what is named. InvalidArgument has a line
+// for each fault, which says where the value stands and what the flag takes.
+absl::StatusOr<Configuration> Configure(absl::Span<const std::string> arguments,
+                                        const Environment& environment,
+                                        const std::string& default_file = kDefaultConfigFile);
+
+// What --check-config prints: a config file that says what is in force, and where that comes from.
+std::string ConfigText(const Configuration& configuration);
+
+struct FlagChange {
+  std::string name, from, to, origin;
+  bool adopted = false;  // else it needs a restart
+};
+// Takes over from `read` what can change while the daemon runs; says what differs.
+std::vector<FlagChange> Adopt(Configuration& running, const Configuration& read);
 
 // What --help prints.
 std::string FlagsHelp(const Environment& environment);

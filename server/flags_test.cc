@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "core/base/status.h"
@@ -16,6 +18,26 @@ Environment Fake(std::map<std::string, std::string> variables) {
     return found->second;
   };
 }
+
+absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments,
+                                 const Environment& environment) {
+  const auto configuration = Configure(arguments, environment, "none");
+  if (!configuration.ok()) return configuration.status();
+  return configuration->flags;
+}
+
+// A config file that goes with the test.
+class ConfigTest : public testing::Test {
+ protected:
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+  absl::StatusOr<Configuration> Read(const std::vector<std::string>& arguments = {},
+                                     std::map<std::string, std::string> variables = {}) {
+    return Configure(arguments, Fake(std::move(variables)), path_);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  const std::string path_ = testing::TempDir() + "/flags_test.toml";
+};
 
 TEST(FlagsTest, DefaultsAreUsable) {
   const auto flags = ParseFlags({}, Fake({{"HOME", "/home/me"}}));
@@ -43,9 +65,10 @@ TEST(FlagsTest, CommandLineWinsOverEnvironmentWinsOverDefault) {
 
 TEST(FlagsTest, ListenTakesSeveral) {
   const auto flags =
-      ParseFlags({"--listen", "unix:a.sock, localhost:1", "--listen=unix:b.sock"}, Fake({}));
+      ParseFlags({"--listen", "unix:/a.sock, localhost:1", "--listen=unix:/b.sock"}, Fake({}));
   ASSERT_TRUE(flags.ok()) << flags.status();
-  EXPECT_EQ(flags->listen, (std::vector<std::string>{"unix:a.sock", "localhost:1", "unix:b.sock"}));
+  EXPECT_EQ(flags->listen,
+            (std::vector<std::string>{"unix:/a.sock", "localhost:1", "unix:/b.sock"}));
 }
 
 TEST(FlagsTest, BadFlagsAreNamed) {
@@ -53,7 +76,7 @@ TEST(FlagsTest, BadFlagsAreNamed) {
     std::vector<std::string> arguments;
     const char* error;
   } kCases[] = {
-      {{"--lissen", "x"}, "--lissen does not exist: see tensord --help"},
+      {{"--lissen", "x"}, "--lissen does not exist; the nearest is --listen: see tensord --help"},
       {{"serve"}, "'serve' is not a flag"},
       {{"--devices"}, "--devices needs a value"},
       {{"--cpu-threads", "many"}, "--cpu-threads=many: takes a number from 0 on"},
@@ -62,8 +85,13 @@ TEST(FlagsTest, BadFlagsAreNamed) {
       {{"--cache-bytes=99999999TiB"}, "takes a number, of bytes or with KiB"},
       {{"--drain-timeout=soon"}, "takes a duration such as"},
       {{"--allow-remote=maybe"}, "takes true or false"},
-      {{"--max-message-bytes=4GiB"}, "gRPC allows less than 2 GiB"},
+      {{"--max-message-bytes=4GiB"}, "--max-message-bytes=4GiB: takes 2MiB to 2047MiB"},
       {{"--listen="}, "--listen needs an address"},
+      {{"--listen=nowhere"}, "--listen: nowhere: there is no port"},
+      {{"--listen=0.0.0.0:1"}, "other machines could connect"},
+      {{"--metrics-listen=[::]:1"}, "other machines could connect"},
+      {{"--log-level=loud"}, "--log-level=loud: takes trace, debug, info, warn, error or off"},
+      {{"--metrics-sessions=10001"}, "--metrics-sessions=10001: takes 0 to 10000"},
   };
   for (const auto& test : kCases) {
     const absl::Status status = ParseFlags(test.arguments, Fake({})).status();
@@ -80,10 +108,11 @@ TEST(FlagsTest, BadVariableIsNamed) {
 TEST(FlagsTest, HelpNamesEachFlagWithDefaultAndVariable) {
   const std::string help = FlagsHelp(Fake({{"HOME", "/home/me"}}));
   for (const char* name :
-       {"listen", "allow-remote", "devices", "cpu-threads", "memory-bytes", "compile-threads",
-        "cache-dir", "cache-bytes", "max-message-bytes", "max-graph-nodes", "max-tensor-bytes",
-        "max-session-bytes", "drain-timeout", "log-level", "log-file", "exit-with-parent",
-        "ready-fd"}) {
+       {"config",          "metrics-listen",   "metrics-sessions",  "listen",
+        "allow-remote",    "devices",          "cpu-threads",       "memory-bytes",
+        "compile-threads", "cache-dir",        "cache-bytes",       "max-message-bytes",
+        "max-graph-nodes", "max-tensor-bytes", "max-session-bytes", "drain-timeout",
+        "log-level",       "log-file",         "exit-with-parent",  "ready-fd"}) {
     std::string variable = std::string("environment: TENSORD_") + name;
     for (size_t i = sizeof("environment: "); i < variable.size(); ++i) {
       variable[i] = variable[i] == '-' ? '_' : static_cast<char>(std::toupper(variable[i]));
@@ -92,6 +121,130 @@ TEST(FlagsTest, HelpNamesEachFlagWithDefaultAndVariable) {
     EXPECT_NE(help.find(variable), std::string::npos) << variable;
   }
   EXPECT_NE(help.find("default: /home/me/.cache/tensord/kernels"), std::string::npos) << help;
+}
+
+TEST_F(ConfigTest, FileStandsBetweenEnvironmentAndDefault) {
+  Write(
+      "# a comment\n"
+      "devices = \"cpu:2\"\n"
+      "cpu-threads = 3\n"
+      "listen = [\"unix:/a.sock\", \"localhost:1\"]\n"
+      "max-session-bytes = \"2GiB\"\n"
+      "max-tensor-bytes = 5000\n"
+      "allow-remote = true\n"
+      "drain-timeout = \"2m\"\n"
+      "cache-dir = \"/from/file\"\n");
+  const auto read = Read({"--cpu-threads=7"}, {{"TENSORD_CACHE_DIR", "/from/variable"}});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->flags.devices, "cpu:2");
+  EXPECT_EQ(read->flags.cpu_threads, 7);
+  EXPECT_EQ(read->flags.listen, (std::vector<std::string>{"unix:/a.sock", "localhost:1"}));
+  EXPECT_EQ(read->flags.max_session_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(read->flags.max_tensor_bytes, 5000u);
+  EXPECT_TRUE(read->flags.allow_remote);
+  EXPECT_EQ(read->flags.drain_timeout, absl::Minutes(2));
+  EXPECT_EQ(read->flags.cache_dir, "/from/variable");
+  EXPECT_EQ(read->Origin("devices"), path_ + ":2:1");
+  EXPECT_EQ(read->Origin("cpu-threads"), "--cpu-threads");
+  EXPECT_EQ(read->Origin("cache-dir"), "TENSORD_CACHE_DIR");
+  EXPECT_EQ(read->Origin("log-level"), "default");
+}
+
+TEST_F(ConfigTest, FaultsSayWhereTheyAreAndAllAreTold) {
+  const struct {
+    const char* text;
+    const char* error;  // after the path
+  } kCases[] = {
+      {"\nlog_level = \"info\"", ":2:1: 'log_level' does not exist; the nearest is 'log-level'"},
+      {"[server]\ndevices = \"cpu\"", ":1:2: 'server' does not exist; the nearest is"},
+      {"cpu-threads = \"two\"", ":1:1: 'cpu-threads' takes a number"},
+      {"devices = 1", ":1:1: 'devices' takes a text in quotes"},
+      {"listen = [1]", ":1:1: 'listen' takes a list of texts in quotes"},
+      {"allow-remote = \"true\"", ":1:1: 'allow-remote' takes true or false"},
+      {"cache-bytes = 1.5", ":1:1: 'cache-bytes' takes a number of bytes, or a text such as"},
+      {"cache-bytes = \"1GB\"",
+       ":1:1: cache-bytes = \"1GB\": takes a number, of bytes or with KiB"},
+      {"drain-timeout = 30", ":1:1: 'drain-timeout' takes a text such as \"30s\""},
+      {"cpu-threads = 4097", ":1:1: cpu-threads = 4097: takes 0 to 4096"},
+      {"cpu-threads = -1", ":1:1: cpu-threads = -1: takes a number from 0 on"},
+      {"log-level = \"loud\"", ":1:1: log-level = \"loud\": takes trace, debug"},
+      {"ready-fd = 3", ":1:1: 'ready-fd' is for the command line, not for a file"},
+      {"help = true", ":1:1: 'help' is for the command line, not for a file"},
+      {"devices = cpu", ":1:11: "},
+      {"cpu-threads = 1\ncpu-threads = 2", ":2:"},
+  };
+  for (const auto& test : kCases) {
+    Write(test.text);
+    const absl::Status status = Read().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.text;
+    EXPECT_NE(Message(status).find(path_ + test.error), std::string_view::npos) << status;
+  }
+  Write("nonsense = 1\ncpu-threads = -1\n");
+  const absl::Status status =
+      Read({"--cpu-threads=1", "--cache-bytes=x"}, {{"TENSORD_LOG_LEVEL", "loud"}}).status();
+  for (const char* part : {"--cache-bytes=x: ", "TENSORD_LOG_LEVEL=loud: ", ":1:1: 'nonsense'",
+                           ":2:1: cpu-threads = -1: "}) {
+    EXPECT_NE(Message(status).find(part), std::string_view::npos) << part << "\n" << status;
+  }
+}
+
+TEST_F(ConfigTest, OnlyTheDefaultFileMayBeMissing) {
+  EXPECT_TRUE(Read().ok());
+  EXPECT_EQ(Message(Read({"--config", path_}).status()), path_ + ": there is no such file");
+  EXPECT_EQ(Message(Read({"--config", "/"}).status()), "/: cannot be read: Is a directory");
+  Write("cpu-threads = 3");
+  EXPECT_EQ(Read()->flags.cpu_threads, 3);
+  EXPECT_EQ(Read({"--config", "none"})->flags.cpu_threads, 0);
+  EXPECT_EQ(Read({}, {{"TENSORD_CONFIG", "none"}})->flags.cpu_threads, 0);
+  // The file of the machine's daemon is not for private ones.
+  EXPECT_EQ(Read({"--exit-with-parent"})->flags.cpu_threads, 0);
+  EXPECT_EQ(Read({"--exit-with-parent", "--config", path_})->flags.cpu_threads, 3);
+  Write("");
+  EXPECT_TRUE(Read({"--config", path_}).ok());
+}
+
+TEST_F(ConfigTest, WhatIsPrintedIsAConfigFile) {
+  const auto first =
+      Read({"--devices=cpu:2", "--log-file", "a \"b\"\\c", "--cache-bytes=3MiB", "--listen",
+            "unix:/x,localhost:1", "--drain-timeout=90s", "--max-tensor-bytes=5001"},
+           {{"TENSORD_ALLOW_REMOTE", "1"}});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string text = ConfigText(*first);
+  EXPECT_NE(text.find("devices = \"cpu:2\"  # --devices\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("allow-remote = true  # TENSORD_ALLOW_REMOTE\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("cache-bytes = \"3MiB\"  # --cache-bytes\n"), std::string::npos) << text;
+  Write(text);
+  const auto second = Read();
+  ASSERT_TRUE(second.ok()) << second.status();
+  ASSERT_EQ(first->values.size(), second->values.size());
+  for (size_t i = 0; i < first->values.size(); ++i) {
+    EXPECT_EQ(first->values[i].text, second->values[i].text);
+    EXPECT_EQ(second->values[i].origin, fmt::format("{}:{}:1", path_, i + 1));
+  }
+}
+
+TEST_F(ConfigTest, AdoptsWhatMayChangeAndTellsTheRest) {
+  auto running = *Read();
+  Write("log-level = \"debug\"\nmax-session-bytes = 4096\ndevices = \"null\"\ncpu-threads = 0\n");
+  const std::vector<FlagChange> changes = Adopt(running, *Read());
+  ASSERT_EQ(changes.size(), 3u);
+  const struct {
+    const char *name, *from, *to;
+    bool adopted;
+  } kExpected[] = {{"devices", "\"cpu\"", "\"null\"", false},
+                   {"max-session-bytes", "\"1TiB\"", "\"4KiB\"", true},
+                   {"log-level", "\"info\"", "\"debug\"", true}};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    EXPECT_EQ(changes[i].name, kExpected[i].name);
+    EXPECT_EQ(changes[i].from, kExpected[i].from);
+    EXPECT_EQ(changes[i].to, kExpected[i].to);
+    EXPECT_EQ(changes[i].adopted, kExpected[i].adopted);
+  }
+  EXPECT_EQ(running.flags.log_level, "debug");
+  EXPECT_EQ(running.flags.max_session_bytes, 4096u);
+  EXPECT_EQ(running.flags.devices, "cpu");
+  // What needs a restart is told again; what was adopted is not.
+  EXPECT_EQ(Adopt(running, *Read()).size(), 1u);
 }
 
 TEST(FlagsTest, BytesTakeUnits) {

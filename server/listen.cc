@@ -1,7 +1,7 @@
 #include "server/listen.h"
 
-#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kMaxPath = sizeof(sockaddr_un{}.sun_path) - 1;
 
 absl::Status BadAddress(std::string_view text, std::string_view why) {
-  return InvalidArgument(
-      "--listen {}: {}; addresses look like unix:/path/to.sock or localhost:7070", text, why);
+  return InvalidArgument("{}: {}; addresses look like unix:/path/to.sock or localhost:7070", text,
+                         why);
 }
 
 absl::StatusOr<ListenAddress> ParseUnix(std::string_view text, std::string_view path) {
@@ -38,11 +38,6 @@ absl::StatusOr<ListenAddress> ParseUnix(std::string_view text, std::string_view 
                                         address.path.size(), kMaxPath));
   }
   return address;
-}
-
-bool IsLoopback(std::string_view host) {
-  return host == "localhost" || host == "::1" ||
-         absl::StartsWith({host.data(), host.size()}, "127.");
 }
 
 // Whether a daemon answers there. A socket file without one refuses connections.
@@ -81,9 +76,7 @@ absl::StatusOr<int> Lock(const std::string& path, const std::string& socket_path
   }
 }
 
-}  // namespace
-
-absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote) {
+absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote) {
   std::string_view rest = text;
   if (rest.substr(0, 5) == "unix:") return ParseUnix(text, rest.substr(5));
   if (rest.substr(0, 4) == "tcp:") rest.remove_prefix(4);
@@ -104,11 +97,36 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool all
   }
   if (!IsLoopback(host) && !allow_remote) {
     return FailedPrecondition(
-        "--listen {}: other machines could connect, and sessions are neither encrypted nor "
-        "authenticated; listen on localhost, or add --allow-remote if the network is trusted",
+        "{}: other machines could connect, and nothing is encrypted or authenticated; listen on "
+        "localhost, or add --allow-remote if the network is trusted",
         text);
   }
   return address;
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote) {
+  TD_ASSIGN_OR_RETURN(ListenAddress address, Parse(text, allow_remote), "--listen");
+  return address;
+}
+
+absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool allow_remote) {
+  TD_ASSIGN_OR_RETURN(ListenAddress address, Parse(text, allow_remote), "--metrics-listen");
+  if (address.kind == ListenAddress::Kind::kTcp) return address;
+  return InvalidArgument("--metrics-listen: {}: Prometheus needs HOST:PORT, not a unix socket",
+                         text);
+}
+
+bool IsLoopback(std::string_view host) {
+  in_addr ip;  // only a number: 127.example.org may be anywhere
+  return host == "localhost" || host == "::1" ||
+         (inet_pton(AF_INET, std::string(host).c_str(), &ip) == 1 && ntohl(ip.s_addr) >> 24 == 127);
+}
+
+std::string HostAndPort(std::string_view host, int port) {
+  return host.find(':') == host.npos ? fmt::format("{}:{}", host, port)
+                                     : fmt::format("[{}]:{}", host, port);
 }
 
 absl::StatusOr<UnixSocket> UnixSocket::Claim(std::string path) {

@@ -22,6 +22,12 @@ struct ListenAddress {
 // InvalidArgument says what an address looks like; FailedPrecondition for a TCP address that other
 // machines can reach, unless `allow_remote`.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote);
+// The same of --metrics-listen, which takes no unix socket.
+absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool allow_remote);
+
+bool IsLoopback(std::string_view host);
+// "HOST:PORT", as clients dial it.
+std::string HostAndPort(std::string_view host, int port);
 
 // The right to listen on a path: a lock on a file beside the socket, held while this lives. The
 // destructor removes both files.

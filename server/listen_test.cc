@@ -54,11 +54,20 @@ TEST(ListenTest, BadAddressesAreExplained) {
 }
 
 TEST(ListenTest, OtherMachinesNeedPermission) {
-  for (const char* text : {"0.0.0.0:7070", "[::]:7070", "example.org:7070", "192.168.1.5:1"}) {
+  for (const char* text : {"0.0.0.0:7070", "[::]:7070", "example.org:7070", "192.168.1.5:1",
+                           "127.0.0.1.example.org:1"}) {
     EXPECT_EQ(ParseListenAddress(text, false).status().code(),
               absl::StatusCode::kFailedPrecondition);
     EXPECT_TRUE(ParseListenAddress(text, true).ok());
   }
+}
+
+TEST(ListenTest, MetricsNeedHostAndPort) {
+  EXPECT_EQ(ParseMetricsAddress("localhost:9100", false)->port, 9100);
+  EXPECT_EQ(Message(ParseMetricsAddress("unix:/run/m.sock", false).status()),
+            "--metrics-listen: unix:/run/m.sock: Prometheus needs HOST:PORT, not a unix socket");
+  EXPECT_EQ(ParseMetricsAddress("0.0.0.0:9100", false).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

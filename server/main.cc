@@ -1,8 +1,10 @@
 // The daemon's process: flags, log, devices, signals.
+#include <absl/strings/str_split.h>
 #include <absl/time/clock.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -27,39 +30,51 @@
 #include "core/wire/handle.h"
 #include "server/flags.h"
 #include "server/server.h"
+#include "server/systemd.h"
 #include "server/version.h"
 
 namespace tensord {
 namespace {
 
-absl::Status SetUpLog(const Flags& flags) {
-  const spdlog::level::level_enum level = spdlog::level::from_str(flags.log_level);
-  if (level == spdlog::level::off && flags.log_level != "off") {
-    return InvalidArgument("--log-level={}: takes trace, debug, info, warn, error or off",
-                           flags.log_level);
-  }
+// Where the log goes. All loggers write to it, and it passes lines on to what can be exchanged.
+spdlog::sinks::dist_sink_mt& LogSink() {
+  static const auto& sink = *new auto(std::make_shared<spdlog::sinks::dist_sink_mt>());
+  return *sink;
+}
+
+absl::StatusOr<spdlog::sink_ptr> OpenLog(const std::string& file) {
+  if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
   try {
-    spdlog::sink_ptr sink;
-    if (flags.log_file.empty()) {
-      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    } else {
-      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(flags.log_file);
-    }
-    auto logger = std::make_shared<spdlog::logger>("tensord", std::move(sink));
-    logger->set_level(level);
-    logger->flush_on(spdlog::level::info);
-    spdlog::set_default_logger(std::move(logger));
+    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
   } catch (const spdlog::spdlog_ex& error) {
-    return InvalidArgument("--log-file={}: {}", flags.log_file, error.what());
+    return InvalidArgument("--log-file={}: {}", file, error.what());
   }
+}
+
+absl::Status SetUpLog(const Flags& flags) {
+  TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(flags.log_file));
+  LogSink().set_sinks({std::move(target)});
+  // The sink lives as long as the process, hence no owner.
+  const spdlog::sink_ptr sink(&LogSink(), [](spdlog::sinks::sink*) {});
+  auto logger = std::make_shared<spdlog::logger>("tensord", sink);
+  logger->set_level(spdlog::level::from_str(flags.log_level));
+  logger->flush_on(spdlog::level::info);
+  spdlog::set_default_logger(std::move(logger));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> StartServer(const Flags& flags) {
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> DevicesOf(const Flags& flags) {
   TD_ASSIGN_OR_RETURN(auto devices,
                       OpenDevices(flags.devices, {.threads = static_cast<int>(flags.cpu_threads),
                                                   .memory_bytes = flags.memory_bytes}),
                       "--devices={}", flags.devices);
+  return devices;
+}
+
+absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configuration,
+                                                    std::vector<int> inherited) {
+  const Flags& flags = configuration.flags;
+  TD_ASSIGN_OR_RETURN(auto devices, DevicesOf(flags));
   RuntimeOptions options;
   options.cache_dir = flags.cache_dir == "none" ? "" : flags.cache_dir;
   options.disk_cache_bytes = flags.cache_bytes;
@@ -72,8 +87,13 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Flags& flags) {
   limits.graph.max_tensor_bytes = static_cast<int64_t>(flags.max_tensor_bytes);
   limits.max_session_bytes = flags.max_session_bytes;
   limits.max_message_bytes = flags.max_message_bytes;
-  return Server::Start({.listen = flags.listen,
+  // Sockets from a service manager take the place of the default, not of what somebody asked for.
+  const bool asked = inherited.empty() || configuration.Origin("listen") != kDefaultOrigin;
+  return Server::Start({.listen = asked ? flags.listen : std::vector<std::string>(),
+                        .inherited = std::move(inherited),
                         .allow_remote = flags.allow_remote,
+                        .metrics_listen = flags.metrics_listen,
+                        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
                         .limits = limits,
                         .compile_threads = static_cast<int>(flags.compile_threads)},
                        std::move(runtime));
@@ -89,6 +109,7 @@ int BlockSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signalfd(-1, &signals, SFD_CLOEXEC);
 }
@@ -97,10 +118,19 @@ int BlockSignals() {
 // (PR_SET_PDEATHSIG would tell of the death of the parent's thread, not of its process.)
 int WatchParent() { return static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0)); }
 
+void TellManager(std::string_view lines) {
+  const absl::Status status = NotifyManager(lines);
+  if (!status.ok()) Log("server").warn("{}", Message(status));
+}
+
 void TellReady(const Flags& flags, const Server& server) {
   for (const std::string& address : server.addresses()) {
     Log("server").info("listening address={}", address);
   }
+  if (const std::string metrics = server.metrics_address(); !metrics.empty()) {
+    Log("server").info("serving metrics url=http://{}/metrics", metrics);
+  }
+  TellManager(fmt::format("READY=1\nSTATUS=serving on {}", server.addresses()[0]));
   if (flags.ready_fd < 0) return;
   const int fd = static_cast<int>(flags.ready_fd);
   const std::string line = server.addresses()[0] + "\n";
@@ -127,22 +157,70 @@ constexpr absl::Duration kAfterDrain = absl::Seconds(5);
   _exit(1);
 }
 
+// Reads flags, environment and file again, and does what they say where that is possible now. What
+// is wrong anywhere changes nothing.
+absl::Status Reload(absl::Span<const std::string> arguments, Configuration& running,
+                    Server& server) {
+  TD_ASSIGN_OR_RETURN(const Configuration read, Configure(arguments, ProcessEnvironment));
+  TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(read.flags.log_file));
+  const std::vector<FlagChange> changes = Adopt(running, read);
+  const Flags& flags = running.flags;
+  LogSink().set_sinks({std::move(target)});
+  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  server.SetMaxSessionBytes(flags.max_session_bytes);
+  server.SetMetricsSessions(static_cast<int>(flags.metrics_sessions));
+  for (const FlagChange& change : changes) {
+    if (change.adopted) {
+      Log("server").info("changed flag={} from={} to={} origin={}", change.name, change.from,
+                         change.to, change.origin);
+    } else {
+      Log("server").warn("needs a restart flag={} from={} to={} origin={}", change.name,
+                         change.from, change.to, change.origin);
+    }
+  }
+  Log("server").info("configuration read again changes={}", changes.size());
+  return absl::OkStatus();
+}
+
+void HandleHangup(absl::Span<const std::string> arguments, Configuration& running, Server& server) {
+  if (const absl::Status status = NotifyReloading(); !status.ok()) {
+    Log("server").warn("{}", Message(status));
+  }
+  if (const absl::Status status = Reload(arguments, running, server); !status.ok()) {
+    for (absl::string_view fault : absl::StrSplit(status.message(), '\n')) {
+      Log("server").error("nothing is changed because of {}",
+                          std::string_view(fault.data(), fault.size()));
+    }
+  }
+  TellManager("READY=1");
+}
+
 // Until a signal, or the parent, ends the daemon. A second signal ends it at once.
-int Serve(const Flags& flags, Server& server, int signals) {
+int Serve(absl::Span<const std::string> arguments, Configuration& configuration, Server& server,
+          int signals) {
+  const Flags& flags = configuration.flags;
   const int drained = eventfd(0, EFD_CLOEXEC);
   std::optional<std::jthread> drain;
   absl::Time end = absl::InfiniteFuture();
+  std::atomic<bool> draining = false;  // relaxed: for the watchdog, which asks again and again
   const auto begin_drain = [&](const char* why) {
     Log("server").info("draining because={} timeout={}", why,
                        absl::FormatDuration(flags.drain_timeout));
+    TellManager("STOPPING=1");
+    draining.store(true, std::memory_order_relaxed);
     end = absl::Now() + flags.drain_timeout + kAfterDrain;
-    drain.emplace([&server, &flags, drained] {
-      server.Drain(flags.drain_timeout);
+    drain.emplace([&server, timeout = flags.drain_timeout, drained] {
+      server.Drain(timeout);
       const uint64_t one = 1;
       // An eventfd takes eight bytes at any time.
       [[maybe_unused]] const ssize_t written = write(drained, &one, sizeof(one));
     });
   };
+  // The end of a drain is watched below.
+  const Watchdog watchdog(WatchdogInterval(), [&](absl::Duration patience) {
+    return draining.load(std::memory_order_relaxed) || server.Answers(patience) ||
+           draining.load(std::memory_order_relaxed);
+  });
   pollfd events[] = {
       {.fd = signals, .events = POLLIN, .revents = 0},
       {.fd = drained, .events = POLLIN, .revents = 0},
@@ -156,6 +234,10 @@ int Serve(const Flags& flags, Server& server, int signals) {
     if (events[0].revents != 0) {
       signalfd_siginfo info;
       if (read(signals, &info, sizeof(info)) != sizeof(info)) continue;
+      if (info.ssi_signo == SIGHUP) {
+        HandleHangup(arguments, configuration, server);
+        continue;
+      }
       if (drain) EndAtOnce("second-signal");
       begin_drain(info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
     }
@@ -166,32 +248,47 @@ int Serve(const Flags& flags, Server& server, int signals) {
   }
 }
 
+// A line for each fault.
+int Complain(const absl::Status& status, int code) {
+  for (absl::string_view fault : absl::StrSplit(status.message(), '\n')) {
+    fmt::print(stderr, "tensord: {}\n", std::string_view(fault.data(), fault.size()));
+  }
+  return code;
+}
+
+int CheckConfig(const Configuration& configuration) {
+  const auto devices = DevicesOf(configuration.flags);
+  if (!devices.ok()) return Complain(devices.status(), 1);
+  fmt::print("{}", ConfigText(configuration));
+  return 0;
+}
+
 int Main(int argc, char** argv) {
-  absl::StatusOr<Flags> flags =
-      ParseFlags(std::vector<std::string>(argv + 1, argv + argc), ProcessEnvironment);
-  if (flags.ok() && flags->help) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  absl::StatusOr<Configuration> configuration = Configure(arguments, ProcessEnvironment);
+  if (!configuration.ok()) {
+    const bool check = std::count(arguments.begin(), arguments.end(), "--check-config") > 0;
+    return Complain(configuration.status(), check ? 1 : 2);
+  }
+  const Flags& flags = configuration->flags;
+  if (flags.help) {
     std::fputs(FlagsHelp(ProcessEnvironment).c_str(), stdout);
     return 0;
   }
-  if (flags.ok() && flags->version) {
+  if (flags.version) {
     fmt::print("tensord {} (protocol {} to {})\n", kServerVersion, kMinProtocolVersion,
                kMaxProtocolVersion);
     return 0;
   }
+  if (flags.check_config) return CheckConfig(*configuration);
   Privacy();
-  absl::Status status = flags.ok() ? SetUpLog(*flags) : flags.status();
-  if (!status.ok()) {
-    fmt::print(stderr, "tensord: {}\n", Message(status));
-    return 2;
-  }
+  if (const absl::Status status = SetUpLog(flags); !status.ok()) return Complain(status, 2);
   const int signals = BlockSignals();
-  absl::StatusOr<std::unique_ptr<Server>> server = StartServer(*flags);
-  if (!server.ok()) {
-    fmt::print(stderr, "tensord: {}\n", Message(server.status()));
-    return 1;
-  }
-  TellReady(*flags, **server);
-  return Serve(*flags, **server, signals);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      StartServer(*configuration, InheritedDescriptors());
+  if (!server.ok()) return Complain(server.status(), 1);
+  TellReady(flags, **server);
+  return Serve(arguments, *configuration, **server, signals);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "server/metrics/metered_runtime.h"
 
 namespace tensord {
 namespace {
@@ -41,25 +42,45 @@ void EnablePlugins() {
   static_cast<void>(once);
 }
 
+CallObserver ObserverOf(Metrics* metrics) {
+  if (metrics == nullptr) return nullptr;
+  return [metrics](std::string_view method, absl::Duration duration, absl::StatusCode code) {
+    metrics->CallEnded(method, duration, code);
+  };
+}
+
 }  // namespace
 
-Server::Server(const SessionLimits& limits, int compile_threads, std::unique_ptr<Runtime> runtime)
-    : compile_pool_("td-compile", CompileThreads(compile_threads)),
+Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
+    : metrics_(options.metrics_listen.empty() ? nullptr : std::make_unique<Metrics>()),
+      compile_pool_("td-compile", CompileThreads(options.compile_threads)),
       work_pool_("td-work", 2),
-      runtime_(std::move(runtime)),
+      runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
+                        : std::move(runtime)),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
                  .work_pool = work_pool_,
-                 .limits = limits}),
+                 .limits = options.limits}),
+      calls_(ObserverOf(metrics_.get())),
       session_service_(registry_, calls_),
-      admin_service_(registry_) {}
+      admin_service_(registry_, calls_),
+      state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Runtime> runtime) {
-  std::unique_ptr<Server> server(
-      new Server(options.limits, options.compile_threads, std::move(runtime)));
+  std::unique_ptr<Server> server(new Server(options, std::move(runtime)));
+  TD_RETURN_IF_ERROR(server->ServeMetrics(options));
   TD_RETURN_IF_ERROR(server->Listen(options));
   return server;
+}
+
+absl::Status Server::ServeMetrics(const ServerOptions& options) {
+  if (metrics_ == nullptr) return absl::OkStatus();
+  TD_ASSIGN_OR_RETURN(const ListenAddress address,
+                      ParseMetricsAddress(options.metrics_listen, options.allow_remote));
+  TD_ASSIGN_OR_RETURN(metrics_endpoint_,
+                      MetricsEndpoint::Start(address, {state_metrics_, metrics_->registry()}));
+  return absl::OkStatus();
 }
 
 absl::Status Server::Listen(const ServerOptions& options) {
@@ -83,11 +104,15 @@ absl::Status Server::Listen(const ServerOptions& options) {
       bound[i].host = text;
       sockets_.push_back(std::move(socket));
     } else {
-      bound[i].host =
-          address.host.find(':') == std::string::npos ? address.host : "[" + address.host + "]";
-      text = fmt::format("{}:{}", bound[i].host, address.port);
+      bound[i].host = address.host;
+      text = HostAndPort(address.host, address.port);
     }
     builder.AddListeningPort(text, grpc::InsecureServerCredentials(), &bound[i].port);
+  }
+  for (const int fd : options.inherited) {
+    TD_ASSIGN_OR_RETURN(auto socket, InheritedSocket::Take(fd, options.allow_remote));
+    socket->Prepare(builder);
+    inherited_.push_back(std::move(socket));
   }
   for (size_t i = 0; i < options.listen.size(); ++i) addresses_.push_back(options.listen[i]);
   grpc_ = builder.BuildAndStart();
@@ -97,14 +122,17 @@ absl::Status Server::Listen(const ServerOptions& options) {
     }
     addresses_[i] = bound[i].host.substr(0, 5) == "unix:"
                         ? bound[i].host
-                        : fmt::format("{}:{}", bound[i].host, bound[i].port);
+                        : HostAndPort(bound[i].host, bound[i].port);
   }
   if (grpc_ == nullptr) return Internal("gRPC did not start");
   for (const UnixSocket& socket : sockets_) TD_RETURN_IF_ERROR(socket.Protect());
+  for (const auto& socket : inherited_) addresses_.push_back(socket->address());
   admin_service_.SetListening(addresses_);
   for (size_t i = 0; i < runtime_->devices().size(); ++i) {
     grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
   }
+  probe_ = InProcessChannel();
+  for (const auto& socket : inherited_) socket->Accept();
   return absl::OkStatus();
 }
 
@@ -116,6 +144,14 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
   return grpc_->InProcessChannel(arguments);
 }
 
+bool Server::Answers(absl::Duration patience) {
+  const auto stub = v1::AdminService::NewStub(probe_);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
+  v1::PingReply reply;
+  return stub->Ping(&context, {}, &reply).ok();
+}
+
 bool Server::Drain(absl::Duration timeout) {
   if (drained_) return true;
   drained_ = true;
@@ -123,6 +159,8 @@ bool Server::Drain(absl::Duration timeout) {
   bool finished = true;
   if (grpc_ != nullptr) {
     grpc_->GetHealthCheckService()->SetServingStatus(false);
+    // Who connects from here on waits for the next daemon.
+    for (const auto& socket : inherited_) socket->Stop();
     registry_.GoAway("the daemon is shutting down", timeout);
     // Looks again and again rather than being told: it happens once in a daemon's life.
     const auto all_idle = [this] {
@@ -141,6 +179,7 @@ bool Server::Drain(absl::Duration timeout) {
     calls_.AwaitNone();
     grpc_ = nullptr;
   }
+  metrics_endpoint_ = nullptr;
   // Pools stop before the runtime that they use, and are still there for its devices' last words.
   compile_pool_.Stop();
   work_pool_.Stop();

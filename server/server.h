@@ -16,7 +16,11 @@
 #include <vector>
 
 #include "core/runtime/runtime.h"
+#include "server/inherited_socket.h"
 #include "server/listen.h"
+#include "server/metrics/endpoint.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/state.h"
 #include "server/service/admin_service.h"
 #include "server/service/session_service.h"
 #include "server/session/registry.h"
@@ -26,7 +30,10 @@ namespace tensord {
 
 struct ServerOptions {
   std::vector<std::string> listen;  // see listen.h; none: in-process channels only
+  std::vector<int> inherited;       // sockets that listen already; the server owns them
   bool allow_remote = false;        // may listen where other machines can connect
+  std::string metrics_listen;       // HOST:PORT for Prometheus; empty: nothing is measured
+  int metrics_sessions = 20;        // that have metrics of their own
   SessionLimits limits;
   int compile_threads = 0;  // 0: one a core
 };
@@ -39,17 +46,31 @@ class Server {
 
   // As clients dial them: with the port that port 0 became.
   const std::vector<std::string>& addresses() const { return addresses_; }
+  // Empty without metrics.
+  std::string metrics_address() const {
+    return metrics_endpoint_ ? metrics_endpoint_->address() : "";
+  }
   std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // What may change while it serves.
+  void SetMaxSessionBytes(uint64_t bytes) { registry_.SetMaxSessionBytes(bytes); }
+  void SetMetricsSessions(int count) { state_metrics_->SetMaxSessions(count); }
+
+  // Whether a call comes back within `patience`, and so threads take up work. May be called on any
+  // thread, before Drain ends.
+  bool Answers(absl::Duration patience);
 
   // Tells health checks and sessions that the daemon goes away, refuses new work, finishes what was
   // accepted within `timeout`, and ends. Returns whether all was finished.
   bool Drain(absl::Duration timeout);
 
  private:
-  Server(const SessionLimits& limits, int compile_threads, std::unique_ptr<Runtime> runtime);
+  Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime);
   absl::Status Listen(const ServerOptions& options);
+  absl::Status ServeMetrics(const ServerOptions& options);
 
   // In this order: what stands first outlives what follows.
+  std::unique_ptr<Metrics> metrics_;  // null: nothing is measured
   WorkerPool compile_pool_;
   WorkerPool work_pool_;
   std::unique_ptr<Runtime> runtime_;
@@ -57,9 +78,13 @@ class Server {
   CallCount calls_;
   SessionServiceImpl session_service_;
   AdminServiceImpl admin_service_;
+  const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
+  std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::vector<UnixSocket> sockets_;
   std::vector<std::string> addresses_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::vector<std::unique_ptr<InheritedSocket>> inherited_;
+  std::shared_ptr<grpc::Channel> probe_;  // for Answers
   bool drained_ = false;
 };
 

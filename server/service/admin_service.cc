@@ -14,7 +14,7 @@ namespace tensord {
 grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* context,
                                                  const v1::PingRequest* /*request*/,
                                                  v1::PingReply* reply) {
-  return AnswerNow(context, "Ping", [&] {
+  return AnswerNow(calls_, context, "Ping", [&] {
     reply->set_server_version(std::string(kServerVersion));
     return absl::OkStatus();
   });
@@ -23,7 +23,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContext* context,
                                                       const v1::GetStatusRequest* /*request*/,
                                                       v1::GetStatusReply* reply) {
-  return AnswerNow(context, "GetStatus", [&] {
+  return AnswerNow(calls_, context, "GetStatus", [&] {
     reply->set_server_version(std::string(kServerVersion));
     reply->set_pid(getpid());
     reply->set_uptime_ms(absl::ToInt64Milliseconds(absl::Now() - started_));
@@ -31,7 +31,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContex
     reply->mutable_listening()->Add(listening_.begin(), listening_.end());
     reply->set_sessions(registry_.List().size());
     reply->set_sessions_total(registry_.total());
-    reply->set_programs_run(registry_.programs_run());
+    reply->set_programs_run(registry_.Counters().programs_run());
     uint64_t resident = 0;
     for (Device* device : registry_.engine().runtime.devices()) {
       resident += device->allocator().stats().in_use_bytes;
@@ -44,7 +44,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminServiceImpl::ListDevices(grpc::CallbackServerContext* context,
                                                         const v1::ListDevicesRequest* /*request*/,
                                                         v1::ListDevicesReply* reply) {
-  return AnswerNow(context, "ListDevices", [&] {
+  return AnswerNow(calls_, context, "ListDevices", [&] {
     for (Device* device : registry_.engine().runtime.devices()) {
       v1::ListDevicesReply::Device* out = reply->add_devices();
       *out->mutable_info() = Describe(*device);
@@ -62,7 +62,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListDevices(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerContext* context,
                                                          const v1::ListSessionsRequest* /*request*/,
                                                          v1::ListSessionsReply* reply) {
-  return AnswerNow(context, "ListSessions", [&] {
+  return AnswerNow(calls_, context, "ListSessions", [&] {
     const absl::Time now = absl::Now();
     for (const auto& session : registry_.List()) {
       v1::ListSessionsReply::Session* out = reply->add_sessions();
@@ -80,7 +80,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* AdminServiceImpl::GetCacheStats(
     grpc::CallbackServerContext* context, const v1::GetCacheStatsRequest* /*request*/,
     v1::GetCacheStatsReply* reply) {
-  return AnswerNow(context, "GetCacheStats", [&] {
+  return AnswerNow(calls_, context, "GetCacheStats", [&] {
     const CacheStats stats = registry_.engine().runtime.cache_stats();
     reply->set_plans(stats.plans);
     reply->set_plan_hits(stats.plan_hits);
@@ -111,7 +111,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ClearCache(grpc::CallbackServerConte
     reply->set_entries_removed(before.disk_entries -
                                std::min(before.disk_entries, after.disk_entries));
     reply->set_bytes_removed(before.disk_bytes - std::min(before.disk_bytes, after.disk_bytes));
-    LogCall("ClearCache", begin, status);
+    calls_.Ended("ClearCache", begin, status);
     reactor->Finish(ToGrpc(status));
   });
   return reactor;

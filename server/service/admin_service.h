@@ -15,7 +15,8 @@ namespace tensord {
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
-  explicit AdminServiceImpl(SessionRegistry& registry) : registry_(registry) {}
+  AdminServiceImpl(SessionRegistry& registry, CallCount& calls)
+      : registry_(registry), calls_(calls) {}
 
   // Before the server serves.
   void SetListening(std::vector<std::string> addresses) { listening_ = std::move(addresses); }
@@ -40,6 +41,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
 
  private:
   SessionRegistry& registry_;
+  CallCount& calls_;
   const absl::Time started_ = absl::Now();
   std::vector<std::string> listening_;
 };

@@ -1,5 +1,5 @@
 // What every call beside the session stream shares: it is counted while it lives, timed, logged at
-// debug level, and its status converted.
+// debug level, told to whoever measures, and its status converted.
 #pragma once
 
 #include <absl/base/thread_annotations.h>
@@ -9,6 +9,7 @@
 #include <absl/time/time.h>
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -18,10 +19,17 @@
 
 namespace tensord {
 
-// Counts the reactors that live, so that the server can wait for the last of them.
+// Hears of each call that ends. Called on any thread.
+using CallObserver =
+    std::function<void(std::string_view method, absl::Duration duration, absl::StatusCode code)>;
+
+// Counts the reactors that live, so that the server can wait for the last of them, and notes how
+// calls end.
 // Thread-safe.
 class CallCount {
  public:
+  explicit CallCount(CallObserver observer = nullptr) : observer_(std::move(observer)) {}
+
   // Counts as long as it lives.
   class Guard {
    public:
@@ -32,6 +40,9 @@ class CallCount {
     ~Guard() {
       absl::MutexLock lock(&count_.mu_);
       --count_.live_;
+    }
+    void Ended(std::string_view method, absl::Time begin, const absl::Status& status) const {
+      count_.Ended(method, begin, status);
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
@@ -47,26 +58,29 @@ class CallCount {
         this));
   }
 
+  void Ended(std::string_view method, absl::Time begin, const absl::Status& status) {
+    const absl::Duration duration = absl::Now() - begin;
+    if (observer_) observer_(method, duration, status.code());
+    spdlog::logger& log = Log("service");
+    if (!log.should_log(spdlog::level::debug)) return;
+    log.debug("{} status={} us={}", method,
+              status.ok() ? "OK" : absl::StatusCodeToString(status.code()),
+              absl::ToInt64Microseconds(duration));
+  }
+
  private:
+  const CallObserver observer_;  // may be null
   absl::Mutex mu_;
   int live_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-inline void LogCall(std::string_view name, absl::Time begin, const absl::Status& status) {
-  spdlog::logger& log = Log("service");
-  if (!log.should_log(spdlog::level::debug)) return;
-  log.debug("{} status={} us={}", name,
-            status.ok() ? "OK" : absl::StatusCodeToString(status.code()),
-            absl::ToInt64Microseconds(absl::Now() - begin));
-}
-
 // A call that is answered at once: `handle` decodes, calls and encodes.
 template <typename Handler>
-grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, std::string_view name,
-                                    Handler&& handle) {
+grpc::ServerUnaryReactor* AnswerNow(CallCount& calls, grpc::CallbackServerContext* context,
+                                    std::string_view method, Handler&& handle) {
   const absl::Time begin = absl::Now();
   const absl::Status status = std::forward<Handler>(handle)();
-  LogCall(name, begin, status);
+  calls.Ended(method, begin, status);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(status));
   return reactor;

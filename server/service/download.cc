@@ -51,7 +51,7 @@ void DownloadCall::Next() {
   if (sent_ < memory.size()) {
     StartWrite(&chunk_);
   } else {
-    LogCall("Download", begin_, absl::OkStatus());
+    guard_.Ended("Download", begin_, absl::OkStatus());
     // The bytes are in the chunk: let go of the tensor once the write has begun.
     const std::shared_ptr<const void> pin = std::move(source_.pin);
     StartWriteAndFinish(&chunk_, grpc::WriteOptions(), grpc::Status::OK);
@@ -70,7 +70,7 @@ void DownloadCall::OnCancel() {
 }
 
 void DownloadCall::End(const absl::Status& status) {
-  LogCall("Download", begin_, status);
+  guard_.Ended("Download", begin_, status);
   Finish(ToGrpc(status));
 }
 

@@ -48,7 +48,7 @@ class WaitCall final : public grpc::ServerUnaryReactor,
   }
 
   void End(const absl::Status& status) {
-    LogCall("Wait", begin_, status);
+    guard_.Ended("Wait", begin_, status);
     Finish(ToGrpc(status));
   }
 
@@ -91,7 +91,7 @@ grpc::ServerUnaryReactor* SessionServiceImpl::Wait(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* SessionServiceImpl::Counters(grpc::CallbackServerContext* context,
                                                        const v1::CountersRequest* request,
                                                        v1::CountersReply* reply) {
-  return AnswerNow(context, "Counters", [&]() -> absl::Status {
+  return AnswerNow(calls_, context, "Counters", [&]() -> absl::Status {
     TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
     *reply = session->Counters();
     return absl::OkStatus();

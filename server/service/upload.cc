@@ -101,7 +101,7 @@ void UploadCall::OnCancel() {
   }
   const absl::Status status = Cancelled("the call was cancelled");
   session_->EndUpload(transfer_id_, status);
-  LogCall("Upload", begin_, status);
+  guard_.Ended("Upload", begin_, status);
   Finish(ToGrpc(status));
 }
 
@@ -113,7 +113,7 @@ void UploadCall::End(const absl::Status& status) {
   }
   if (claimed_ && !settled_) session_->EndUpload(transfer_id_, status);
   reply_->set_bytes(stored_);
-  LogCall("Upload", begin_, status);
+  guard_.Ended("Upload", begin_, status);
   Finish(ToGrpc(status));
 }
 

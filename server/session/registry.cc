@@ -1,5 +1,6 @@
 #include "server/session/registry.h"
 
+#include <google/protobuf/message.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -31,6 +32,17 @@ std::string Printable(std::string_view name) {
   return result;
 }
 
+// All of a reply's fields are numbers to add up.
+void AddCounters(const v1::CountersReply& counters, v1::CountersReply& sum) {
+  const google::protobuf::Reflection& reflection = *counters.GetReflection();
+  const google::protobuf::Descriptor& descriptor = *counters.GetDescriptor();
+  for (int i = 0; i < descriptor.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = descriptor.field(i);
+    reflection.SetUInt64(&sum, field,
+                         reflection.GetUInt64(sum, field) + reflection.GetUInt64(counters, field));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string_view client_name,
@@ -43,11 +55,13 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string_view 
       return ResourceExhausted("{} sessions are open, the limit: try again later",
                                sessions_.size());
     }
+    SessionEngine engine = engine_;
+    engine.limits = limits_;
     session = std::make_shared<Session>(SessionIdentity{.id = fmt::format("session-{}", ++total_),
                                                         .token = RandomToken(),
                                                         .client_name = Printable(client_name),
                                                         .peer = std::string(peer)},
-                                        engine_);
+                                        engine);
     sessions_[session->identity().token] = session;
   }
   Log("session").info("opened id={} peer={} client='{}'", session->identity().id,
@@ -65,7 +79,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(const std::string
 void SessionRegistry::Close(Session& session) {
   session.End();
   std::shared_ptr<Session> dying;  // without the lock
-  const v1::CountersReply counters = session.Counters();
+  v1::CountersReply counters;
   bool last;
   {
     absl::MutexLock lock(&mu_);
@@ -73,7 +87,9 @@ void SessionRegistry::Close(Session& session) {
     if (found == sessions_.end()) return;
     dying = std::move(found->second);
     sessions_.erase(found);
-    ended_runs_ += counters.programs_run();
+    // Read under the lock, so that sums over all sessions never shrink.
+    counters = dying->Counters();
+    AddCounters(counters, ended_);
     last = sessions_.empty();
   }
   dying = nullptr;
@@ -112,12 +128,24 @@ uint64_t SessionRegistry::total() {
   return total_;
 }
 
-uint64_t SessionRegistry::programs_run() {
-  const std::vector<std::shared_ptr<Session>> sessions = List();
-  uint64_t result = 0;
-  for (const auto& session : sessions) result += session->Counters().programs_run();
+v1::CountersReply SessionRegistry::Counters() {
+  v1::CountersReply result;
+  std::vector<std::shared_ptr<Session>> sessions;
+  {
+    absl::MutexLock lock(&mu_);
+    result = ended_;
+    for (const auto& [token, session] : sessions_) sessions.push_back(session);
+  }
+  // What they have now is gone with them.
+  result.set_live_bytes(0);
+  result.set_live_handles(0);
+  for (const auto& session : sessions) AddCounters(session->Counters(), result);
+  return result;
+}
+
+void SessionRegistry::SetMaxSessionBytes(uint64_t bytes) {
   absl::MutexLock lock(&mu_);
-  return result + ended_runs_;
+  limits_.max_session_bytes = bytes;
 }
 
 bool SessionRegistry::going_away() {

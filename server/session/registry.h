@@ -16,13 +16,14 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/tensord/v1/session.pb.h"
 #include "server/session/session.h"
 
 namespace tensord {
 
 class SessionRegistry {
  public:
-  explicit SessionRegistry(SessionEngine engine) : engine_(engine) {}
+  explicit SessionRegistry(SessionEngine engine) : engine_(engine), limits_(engine.limits) {}
 
   absl::StatusOr<std::shared_ptr<Session>> Open(std::string_view client_name,
                                                 std::string_view peer);
@@ -30,12 +31,15 @@ class SessionRegistry {
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
   void Close(Session& session);
 
+  // Of sessions that are opened from now on.
+  void SetMaxSessionBytes(uint64_t bytes);
+
   // Refuses new sessions and new commands of the present ones.
   void GoAway(const std::string& reason, absl::Duration grace);
 
   std::vector<std::shared_ptr<Session>> List();  // oldest first
   uint64_t total();                              // opened since start
-  uint64_t programs_run();                       // of all sessions, ended ones included
+  v1::CountersReply Counters();                  // of all sessions, ended ones included
   bool going_away();
   const SessionEngine& engine() const { return engine_; }
 
@@ -44,8 +48,9 @@ class SessionRegistry {
   absl::Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
   uint64_t total_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t ended_runs_ ABSL_GUARDED_BY(mu_) = 0;  // programs run by sessions that have ended
-  std::string going_away_ ABSL_GUARDED_BY(mu_);   // the reason
+  v1::CountersReply ended_ ABSL_GUARDED_BY(mu_);  // sums over sessions that have ended
+  SessionLimits limits_ ABSL_GUARDED_BY(mu_);
+  std::string going_away_ ABSL_GUARDED_BY(mu_);  // the reason
 };
 
 }  // namespace tensord

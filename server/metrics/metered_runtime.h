@@ -1,0 +1,42 @@
+// A runtime that measures another one: how long programs take to prepare, and devices to run them.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/runtime/runtime.h"
+#include "server/metrics/metrics.h"
+
+namespace tensord {
+
+class MeteredRuntime final : public Runtime {
+ public:
+  // `metrics` outlives it.
+  MeteredRuntime(std::unique_ptr<Runtime> runtime, Metrics& metrics);
+
+  using Runtime::Prepare;
+  absl::Span<Device* const> devices() const override { return runtime_->devices(); }
+  absl::StatusOr<Device*> FindDevice(std::string_view name) const override {
+    return runtime_->FindDevice(name);
+  }
+  absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
+                                                            absl::Span<Device* const> devices,
+                                                            CompileStats* stats) override;
+  absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
+                             absl::Span<const BufferRef> inputs,
+                             const absl::flat_hash_map<std::string, int64_t>& variables) override;
+  CacheStats cache_stats() const override { return runtime_->cache_stats(); }
+  absl::Status ClearCache() override { return runtime_->ClearCache(); }
+
+ private:
+  Metrics& metrics_;
+  absl::flat_hash_map<const Device*, prometheus::Counter*> busy_;
+  const std::unique_ptr<Runtime> runtime_;  // dies first: its devices' last words are counted
+};
+
+}  // namespace tensord

@@ -1,0 +1,133 @@
+#include "server/metrics/state.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/wire/handle.h"
+#include "server/version.h"
+
+namespace tensord {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Families in the making. A row is a value with its labels; rows of one name are one family.
+class Families {
+ public:
+  using Labels = std::vector<ClientMetric::Label>;
+
+  void Gauge(const char* name, const char* help, double value, Labels labels = {}) {
+    Row(name, help, MetricType::Gauge, std::move(labels)).gauge.value = value;
+  }
+  void Counter(const char* name, const char* help, double value, Labels labels = {}) {
+    Row(name, help, MetricType::Counter, std::move(labels)).counter.value = value;
+  }
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  ClientMetric& Row(const char* name, const char* help, MetricType type, Labels labels) {
+    auto family = std::find_if(families_.begin(), families_.end(),
+                               [&](const MetricFamily& family) { return family.name == name; });
+    if (family == families_.end()) {
+      family = families_.insert(families_.end(), {name, help, type, {}});
+    }
+    ClientMetric& row = family->metric.emplace_back();
+    row.label = std::move(labels);
+    return row;
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+void CollectDevice(Device& device, Families& out) {
+  const Families::Labels labels = {{"device", device.name()}};
+  Timeline& timeline = device.timeline();
+  // Completed first, so that the difference is never negative.
+  const uint64_t completed = timeline.signal()->value.load(std::memory_order_relaxed);
+  const uint64_t submitted = timeline.last_reserved();
+  out.Gauge("tensord_device_queue_depth",
+            "Runs and copies that a device was given and has not done", submitted - completed,
+            labels);
+  out.Counter("tensord_device_submissions_total", "Runs and copies that a device was given",
+              submitted, labels);
+  const MemoryStats memory = device.allocator().stats();
+  out.Gauge("tensord_device_memory_capacity_bytes", "What a device may hand out at most",
+            memory.capacity_bytes, labels);
+  out.Gauge("tensord_device_memory_used_bytes", "Memory handed out", memory.in_use_bytes, labels);
+  out.Gauge("tensord_device_memory_cached_bytes", "Free memory that is kept for reuse",
+            memory.cached_bytes, labels);
+  out.Gauge("tensord_device_memory_peak_bytes", "Most memory that was handed out at once",
+            memory.peak_in_use_bytes, labels);
+}
+
+void CollectSessions(const std::vector<std::shared_ptr<Session>>& sessions, size_t most,
+                     Families& out) {
+  std::vector<std::pair<uint64_t, std::string>> held;
+  for (const auto& session : sessions) {
+    held.emplace_back(session->Counters().live_bytes(), session->identity().id);
+  }
+  most = std::min(most, held.size());
+  std::partial_sort(held.begin(), held.begin() + most, held.end(), std::greater<>());
+  uint64_t rest = 0;
+  for (size_t i = most; i < held.size(); ++i) rest += held[i].first;
+  const auto add = [&](const std::string& session, uint64_t bytes) {
+    out.Gauge("tensord_session_memory_bytes",
+              "Tensors that a session holds; the largest sessions by id, all others together",
+              bytes, {{"session", session}});
+  };
+  for (size_t i = 0; i < most; ++i) add(held[i].second, held[i].first);
+  add("other", rest);
+}
+
+void CollectCaches(const CacheStats& stats, Families& out) {
+  out.Gauge("tensord_plan_cache_entries", "Plans of programs in memory", stats.plans);
+  out.Counter("tensord_plan_cache_hits_total", "Programs that had a plan", stats.plan_hits);
+  out.Counter("tensord_plan_cache_misses_total", "Programs that were scheduled", stats.plan_misses);
+  const char* hits = "Kernels that were there, by where";
+  out.Counter("tensord_kernel_cache_hits_total", hits, stats.kernel_memory_hits,
+              {{"tier", "memory"}});
+  out.Counter("tensord_kernel_cache_hits_total", hits, stats.kernel_disk_hits, {{"tier", "disk"}});
+  out.Counter("tensord_kernel_cache_misses_total", "Kernels that were compiled",
+              stats.kernel_misses);
+  out.Gauge("tensord_kernel_cache_disk_entries", "Kernels in the folder", stats.disk_entries);
+  out.Gauge("tensord_kernel_cache_disk_bytes", "Size of the folder of kernels", stats.disk_bytes);
+  out.Gauge("tensord_kernel_cache_disk_limit_bytes", "Size above which the oldest kernels go",
+            stats.disk_limit_bytes);
+  out.Counter("tensord_kernel_cache_rejected_total",
+              "Kernels in the folder that were corrupt or foreign", stats.disk_rejected);
+}
+
+}  // namespace
+
+std::vector<MetricFamily> StateMetrics::Collect() const {
+  Families out;
+  out.Gauge("tensord_build_info", "1; the labels say what runs", 1,
+            {{"version", std::string(kServerVersion)},
+             {"protocol", std::to_string(kMaxProtocolVersion)}});
+  out.Gauge("tensord_start_time_seconds", "When the daemon started, since 1970",
+            absl::ToDoubleSeconds(started_ - absl::UnixEpoch()));
+  out.Gauge("tensord_draining", "1 while the daemon refuses new work because it is to end",
+            registry_.going_away());
+  Runtime& runtime = registry_.engine().runtime;
+  for (Device* device : runtime.devices()) CollectDevice(*device, out);
+
+  const std::vector<std::shared_ptr<Session>> sessions = registry_.List();
+  out.Gauge("tensord_sessions", "Sessions that are open", sessions.size());
+  out.Counter("tensord_sessions_opened_total", "Sessions that were opened", registry_.total());
+  CollectSessions(sessions, max_sessions_.load(std::memory_order_relaxed), out);
+  const v1::CountersReply counters = registry_.Counters();
+  out.Counter("tensord_programs_run_total", "Runs of programs", counters.programs_run());
+  out.Counter("tensord_kernels_launched_total", "Kernels launched by runs",
+              counters.kernels_launched());
+  out.Counter("tensord_uploaded_bytes_total", "Tensor data from clients",
+              counters.bytes_uploaded());
+  out.Counter("tensord_downloaded_bytes_total", "Tensor data to clients",
+              counters.bytes_downloaded());
+  CollectCaches(runtime.cache_stats(), out);
+  return out.Take();
+}
+
+}  // namespace tensord

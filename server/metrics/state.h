@@ -1,0 +1,33 @@
+// What the daemon has and has done so far, read when Prometheus asks: devices, sessions, caches.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <atomic>
+#include <vector>
+
+#include "server/session/registry.h"
+
+namespace tensord {
+
+class StateMetrics final : public prometheus::Collectable {
+ public:
+  // The `max_sessions` sessions that hold most have metrics of their own; the others are one.
+  StateMetrics(SessionRegistry& registry, int max_sessions)
+      : registry_(registry), max_sessions_(max_sessions) {}
+
+  void SetMaxSessions(int count) { max_sessions_.store(count, std::memory_order_relaxed); }
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  SessionRegistry& registry_;
+  std::atomic<int> max_sessions_;  // relaxed: nothing hangs on it
+  const absl::Time started_ = absl::Now();
+};
+
+}  // namespace tensord
