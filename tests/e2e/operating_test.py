@@ -1,0 +1,99 @@
+"""The daemon as a service: docs/operating.md, docs/metrics.md and tools/package say what it does."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+import urllib.request
+
+import tensord
+from tensord import Tensor
+from tensord.connection import _binary
+from tensord.testing import Daemon
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = ROOT / "tools" / "package"
+
+
+def scrape(daemon):
+    """Families by name: type, help, names of labels, and the samples."""
+    url = re.search(r"serving metrics url=(\S+)", daemon.log.read_text())[1]
+    families = {}
+    for line in urllib.request.urlopen(url, timeout=60).read().decode().splitlines():
+        kind, name, rest = line.split(" ", 2) if line[0] == "#" else ("", line, "")
+        if kind:
+            kind, name, rest = re.fullmatch(r"# (HELP|TYPE) (\S+) (.*)", line).groups()
+            families.setdefault(name, {"labels": [], "samples": {}})[kind] = rest
+            continue
+        name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+        family = families.get(name) or families[re.sub("_(count|sum|bucket)$", "", name)]
+        family["samples"][line[: -len(value) - 1]] = float(value)
+        for label in re.findall(r'(\w+)="', labels or ""):
+            if label not in (*family["labels"], "le", "quantile"):
+                family["labels"].append(label)
+    return families
+
+
+def check(text, folder, *flags):
+    file = folder / "t.toml"
+    file.write_text(text)
+    return subprocess.run([_binary(), "--check-config", "--config", file, *flags], text=True, capture_output=True)
+
+
+def values(checked):
+    assert checked.returncode == 0, checked.stderr
+    return dict(line.split("  # ")[0].split(" = ", 1) for line in checked.stdout.splitlines())
+
+
+def test_metrics_md_lists_what_a_daemon_says(tmp_path):
+    rows = re.findall(r"^\| `(tensord_\w+)` \| (\w+) \| (.*?) ?\| (.*) \|$", (ROOT / "docs/metrics.md").read_text(), re.M)
+    documented = {name: (kind, [label for label in labels.split(", ") if label], text) for name, kind, labels, text in rows}
+    with Daemon(tmp_path, "--metrics-listen=localhost:0") as daemon, tensord.connect(daemon.address):
+        x = tensord.rand(512, 512)
+        (x @ x).numpy()
+        families = scrape(daemon)
+    told = {
+        name: (family["TYPE"], family["labels"], family["HELP"])
+        for name, family in families.items()
+        if not name.startswith("exposer_")
+    }
+    assert told == documented
+    # The rest of the values is tested beside the server; these need a device that computes.
+    samples = {name: value for family in families.values() for name, value in family["samples"].items()}
+    assert samples['tensord_device_busy_seconds_total{device="CPU:0"}'] > 0
+    assert samples["tensord_schedule_duration_seconds_count"] >= 1
+    assert samples["tensord_compile_duration_seconds_sum"] > 0
+
+
+def test_each_device_has_its_busy_time(tmp_path):
+    with Daemon(tmp_path, "--metrics-listen=localhost:0", "--devices=cpu:2") as daemon, tensord.connect(daemon.address):
+        x = Tensor([[1.0, 2.0], [3.0, 4.0]]).shard(("CPU:0", "CPU:1"), axis=0)
+        assert (x * 2).sum().item() == 20
+        busy = scrape(daemon)["tensord_device_busy_seconds_total"]["samples"]
+    assert len(busy) == 2 and all(seconds > 0 for seconds in busy.values())
+
+
+def test_the_example_of_operating_md_is_a_configuration(tmp_path):
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/operating.md").read_text(), re.S)
+    assert values(check(example, tmp_path))["max-session-bytes"] == '"64GiB"'
+
+
+def test_the_packaged_configuration_shows_defaults(tmp_path):
+    text = (PACKAGE / "tensord.toml").read_text()
+    assert values(check(text, tmp_path))["metrics-listen"] == '"localhost:9178"'
+    shown = re.sub(r"^# ([a-z-]+ = )", r"\1", text, flags=re.M)
+    assert shown.count("\n") == text.count("\n") and shown != text
+    ours, defaults = values(check(shown, tmp_path)), values(check("", tmp_path))
+    different = {name for name in ours if ours[name] != defaults[name]}
+    assert different == {"listen", "metrics-listen"}
+
+
+def test_the_unit_starts_the_daemon_as_it_may_be_started(tmp_path):
+    unit = (PACKAGE / "tensord.service").read_text()
+    commands = re.findall(r"^ExecStart(?:Pre)?=/usr/local/bin/tensord (.*)$", unit, re.M)
+    assert len(commands) == 2
+    for command in commands:
+        flags = [str(PACKAGE / "tensord.toml") if flag.startswith("/etc/") else flag for flag in shlex.split(command)]
+        done = subprocess.run([_binary(), *flags, *{"--check-config"} - set(flags)], text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    assert re.search(r"^Type=notify$", unit, re.M)
