@@ -134,7 +134,7 @@ struct Flag {
 };
 
 // clang-format off
-constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr uint64_t kMiB = 1 << 20;
 const Flag kFlags[] = {
     {"config", "FILE", "", &Flags::config, Scope::kProcess, nullptr,
      "TOML file with further flags by their names; 'none': no file"},

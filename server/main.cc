@@ -217,10 +217,15 @@ int Serve(absl::Span<const std::string> arguments, Configuration& configuration,
     });
   };
   // The end of a drain is watched below.
-  const Watchdog watchdog(WatchdogInterval(), [&](absl::Duration patience) {
-    return draining.load(std::memory_order_relaxed) || server.Answers(patience) ||
-           draining.load(std::memory_order_relaxed);
-  });
+  const absl::Duration interval = WatchdogInterval();
+  std::optional<Watchdog> watchdog;
+  if (interval != absl::InfiniteDuration()) {
+    watchdog.emplace(interval, [&draining, answers = server.Probe()](absl::Duration patience) {
+      // Asked before and after: a drain may end what answers.
+      return draining.load(std::memory_order_relaxed) || answers(patience) ||
+             draining.load(std::memory_order_relaxed);
+    });
+  }
   pollfd events[] = {
       {.fd = signals, .events = POLLIN, .revents = 0},
       {.fd = drained, .events = POLLIN, .revents = 0},

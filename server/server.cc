@@ -131,7 +131,6 @@ absl::Status Server::Listen(const ServerOptions& options) {
   for (size_t i = 0; i < runtime_->devices().size(); ++i) {
     grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
   }
-  probe_ = InProcessChannel();
   for (const auto& socket : inherited_) socket->Accept();
   return absl::OkStatus();
 }
@@ -144,12 +143,13 @@ std::shared_ptr<grpc::Channel> Server::InProcessChannel() {
   return grpc_->InProcessChannel(arguments);
 }
 
-bool Server::Answers(absl::Duration patience) {
-  const auto stub = v1::AdminService::NewStub(probe_);
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
-  v1::PingReply reply;
-  return stub->Ping(&context, {}, &reply).ok();
+std::function<bool(absl::Duration)> Server::Probe() {
+  return [channel = InProcessChannel()](absl::Duration patience) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
+    v1::PingReply reply;
+    return v1::AdminService::NewStub(channel)->Ping(&context, {}, &reply).ok();
+  };
 }
 
 bool Server::Drain(absl::Duration timeout) {

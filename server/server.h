@@ -11,6 +11,7 @@
 #include <absl/time/time.h>
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,9 +57,9 @@ class Server {
   void SetMaxSessionBytes(uint64_t bytes) { registry_.SetMaxSessionBytes(bytes); }
   void SetMetricsSessions(int count) { state_metrics_->SetMaxSessions(count); }
 
-  // Whether a call comes back within `patience`, and so threads take up work. May be called on any
-  // thread, before Drain ends.
-  bool Answers(absl::Duration patience);
+  // A function that any thread may call: whether a call to the daemon comes back within `patience`,
+  // and so threads take up work. False once it has been drained.
+  std::function<bool(absl::Duration patience)> Probe();
 
   // Tells health checks and sessions that the daemon goes away, refuses new work, finishes what was
   // accepted within `timeout`, and ends. Returns whether all was finished.
@@ -84,7 +85,6 @@ class Server {
   std::vector<std::string> addresses_;
   std::unique_ptr<grpc::Server> grpc_;
   std::vector<std::unique_ptr<InheritedSocket>> inherited_;
-  std::shared_ptr<grpc::Channel> probe_;  // for Answers
   bool drained_ = false;
 };
 

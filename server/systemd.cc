@@ -84,9 +84,7 @@ absl::Duration WatchdogInterval() {
 }
 
 Watchdog::Watchdog(absl::Duration interval, std::function<bool(absl::Duration)> alive)
-    : interval_(interval), alive_(std::move(alive)) {
-  if (interval_ != absl::InfiniteDuration()) thread_ = std::jthread([this] { Run(); });
-}
+    : interval_(interval), alive_(std::move(alive)), thread_([this] { Run(); }) {}
 
 Watchdog::~Watchdog() {
   absl::MutexLock lock(&mu_);

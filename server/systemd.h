@@ -3,7 +3,7 @@
 //
 //   const std::vector<int> sockets = InheritedDescriptors();   // LISTEN_FDS
 //   NotifyManager("READY=1");                                  // NOTIFY_SOCKET
-//   Watchdog watchdog(WatchdogInterval(), [&] { return server.Answers(...); });
+//   Watchdog watchdog(WatchdogInterval(), server.Probe());
 #pragma once
 
 #include <absl/base/thread_annotations.h>
@@ -44,7 +44,7 @@ class Watchdog {
   const std::function<bool(absl::Duration)> alive_;
   absl::Mutex mu_;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // none if the interval is infinite
+  std::jthread thread_;
 };
 
 }  // namespace tensord
