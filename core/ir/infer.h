@@ -1,5 +1,5 @@
 // What follows from an op and its sources: result dtype, lanes and shape, and the interval of its
-// value. The shape rules of the tensor level are here and nowhere else.
+// value. The shape rules of the tensor level are here (infer_shape.cc) and nowhere else.
 #pragma once
 
 #include <absl/status/status.h>
