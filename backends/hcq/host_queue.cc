@@ -70,7 +70,11 @@ void HostQueue::Refuse(const CommandList& list, const absl::Status& status) {
 void HostQueue::Run() {
   const auto stopped = [this] { return stop_.load(std::memory_order_acquire); };
   for (;;) {
-    submitted_.Wait([&] { return queued_.load(std::memory_order_relaxed) > 0 || stopped(); });
+    const auto some = [&] { return queued_.load(std::memory_order_relaxed) > 0 || stopped(); };
+    if (!some()) {
+      submitted_.Wait(some);
+      executor_.Resumed();
+    }
     Item item;
     {
       absl::MutexLock lock(&mu_);
@@ -117,7 +121,7 @@ void HostQueue::RunCommands(const CommandList& list, absl::Status& status) {
       RunLoop(*loop, status);
     } else if (const auto* timestamp = std::get_if<TimestampCommand>(&command)) {
       // Published by the signal that follows it.
-      timestamp->signal->timestamp_ns.store(MonotonicNs(), std::memory_order_release);
+      timestamp->signal->timestamp_ns.store(executor_.NowNs(), std::memory_order_release);
     }
     // Nothing to do for a barrier: the host's writes before Submit or before a signal that it set
     // are visible by the locks and atomics of those.
@@ -137,6 +141,7 @@ absl::Status HostQueue::Wait(const WaitCommand& wait) {
   EventFor(*wait.signal)
       .Wait([&] { return Reached(*wait.signal, wait.value) || stopped(); }, absl::InfiniteFuture(),
             kSignalPoll);
+  executor_.Resumed();
   if (Reached(*wait.signal, wait.value)) return absl::OkStatus();
   return Cancelled("{}: closed while it waited for a signal to reach {}", options_.device_name,
                    wait.value);

@@ -32,6 +32,10 @@ class Executor {
   virtual bool GoesOn(const LoopCommand& command) {
     return *static_cast<const volatile uint8_t*>(command.condition) != 0;
   }
+  // What a Timestamp writes: the device's clock.
+  virtual uint64_t NowNs() { return MonotonicNs(); }
+  // The queue goes on after it had nothing to do, or waited for a signal.
+  virtual void Resumed() {}
 };
 
 struct HostQueueOptions {
