@@ -55,11 +55,13 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
     : metrics_(options.metrics_listen.empty() ? nullptr : std::make_unique<Metrics>()),
       compile_pool_("td-compile", CompileThreads(options.compile_threads)),
       work_pool_("td-work", 2),
+      scheduler_(options.scheduling),
       runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
                         : std::move(runtime)),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
                  .work_pool = work_pool_,
+                 .scheduler = scheduler_,
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
       session_service_(registry_, calls_),

@@ -22,6 +22,7 @@
 #include "server/metrics/endpoint.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/state.h"
+#include "server/scheduler/scheduler.h"
 #include "server/service/admin_service.h"
 #include "server/service/session_service.h"
 #include "server/session/registry.h"
@@ -36,6 +37,7 @@ struct ServerOptions {
   std::string metrics_listen;       // HOST:PORT for Prometheus; empty: nothing is measured
   int metrics_sessions = 20;        // that have metrics of their own
   SessionLimits limits;
+  SchedulerOptions scheduling;
   int compile_threads = 0;  // 0: one a core
 };
 
@@ -74,6 +76,7 @@ class Server {
   std::unique_ptr<Metrics> metrics_;  // null: nothing is measured
   WorkerPool compile_pool_;
   WorkerPool work_pool_;
+  Scheduler scheduler_;
   std::unique_ptr<Runtime> runtime_;
   SessionRegistry registry_;
   CallCount calls_;

@@ -266,7 +266,9 @@ class TestClient {
 
 class ServerTest : public testing::Test {
  protected:
-  void StartServer(ServerOptions options = {}) {
+  // Unless a test is about turns, it finds all runs on the device that it has sent.
+  static constexpr SchedulerOptions kNoTurns{.min_runs = 1 << 20};
+  void StartServer(ServerOptions options = {.scheduling = kNoTurns}) {
     auto runtime = std::make_unique<FakeRuntime>();
     runtime_ = runtime.get();
     auto server = Server::Start(options, std::move(runtime));

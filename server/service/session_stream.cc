@@ -64,7 +64,7 @@ void SessionStream::OnReadDone(bool ok) {
 }
 
 absl::Status SessionStream::Greet(const v1::Hello& hello) {
-  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello.client_name(), peer_));
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello, peer_));
   {
     absl::ReleasableMutexLock lock(&mu_);
     if (finishing_) {

@@ -2,7 +2,9 @@
 #include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/base/status.h"
@@ -214,7 +216,8 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(const v1::RunProgram& command,
 Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& command) {
   RunPlan plan;
   std::shared_ptr<const Executable> executable;
-  bool others_in_flight;
+  bool others_in_flight = false, failed = false;
+  int64_t expected_ns = 0;
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
   std::vector<std::shared_ptr<const void>> dying;  // without the lock
@@ -241,15 +244,35 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
           plan.program ? fmt::format("program '{}'", plan.program->name) : "a program";
       fail(plan.poisoned ? planned.status() : Annotate(planned.status(), "run of {}", name),
            !plan.poisoned);
-      return Outcome::kDone;
+      failed = true;
     }
-    if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
-    others_in_flight = in_flight_ > 0;
-    executable = plan.program->executable;
-    // Submit changes these buffers: until it is done, nobody may begin to read them.
+    if (!failed) {
+      if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
+      others_in_flight = in_flight_ > 0;
+      executable = plan.program->executable;
+      expected_ns = plan.program->expected_ns;
+      // Submit changes these buffers: until it is done, nobody may begin to read them.
+      for (const auto& output : plan.outputs) {
+        if (output) output->state = ObjectState::kPending;
+      }
+    }
+  }
+  if (failed) {
+    engine_.scheduler.Rest(flow_);  // it may have waited for its turn
+    return Outcome::kDone;
+  }
+  const auto readable = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (const auto& output : plan.outputs) {
-      if (output) output->state = ObjectState::kPending;
+      if (output) Settle(*output, absl::OkStatus());
     }
+  };
+  // The same from look to look: until this run is executed it stays in front.
+  std::optional<Scheduler::Turn> turn =
+      engine_.scheduler.Ask(flow_, plan.program->devices, expected_ns, weak_from_this());
+  if (!turn) {
+    absl::MutexLock lock(&mu_);
+    readable();
+    return Outcome::kAwaitsTurn;
   }
   absl::StatusOr<Run> submitted = engine_.runtime.Submit(executable, plan.buffers, variables);
   auto run = std::make_shared<RunInFlight>();
@@ -261,9 +284,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     if (absl::IsResourceExhausted(submitted.status()) && others_in_flight) {
       throttled_ = in_flight_ > 0;
       poked_ |= !throttled_;
-      for (const auto& output : plan.outputs) {
-        if (output) Settle(*output, absl::OkStatus());
-      }
+      readable();
       return Outcome::kBlocked;
     }
     if (!submitted.ok()) {
@@ -297,6 +318,8 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     run->notify = command.notify();
     run->kernels = submitted->kernels;
     run->times = std::move(submitted->times);
+    run->program = std::move(plan.program);
+    run->turn = std::move(turn);
     run->inputs = std::move(plan.inputs);
     counters_.set_programs_run(counters_.programs_run() + 1);
     counters_.set_kernels_launched(counters_.kernels_launched() + run->kernels);
@@ -317,6 +340,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
 // On a thread of the device: does little, and executes nothing.
 void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status) {
   bool resume;
+  int64_t device_ns;
   {
     absl::MutexLock lock(&mu_);
     run->status.Update(status);
@@ -332,7 +356,10 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     if (!result.ok()) {
       for (const auto& output : run->outputs) SetError(*output, result);
     }
-    const int64_t device_ns = run->times ? run->times->device_ns() : 0;
+    device_ns = run->times ? std::max<int64_t>(run->times->device_ns(), 0) : 0;
+    int64_t& expected_ns = run->program->expected_ns;
+    expected_ns = expected_ns == Scheduler::kUnknown ? device_ns
+                                                     : expected_ns + (device_ns - expected_ns) / 4;
     counters_.set_device_ns(counters_.device_ns() + device_ns);
     if (run->notify) Complete(run->sequence, result, device_ns, run->kernels);
     // Before others see that it has ended, and look for memory again.
@@ -342,6 +369,7 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     resume = throttled_ && in_flight_ <= limits().max_runs_in_flight / 2;
     if (resume) throttled_ = false;
   }
+  run->turn->Done(device_ns);
   if (resume) engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
   Flush();
 }

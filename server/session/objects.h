@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/runtime/runtime.h"
+#include "server/scheduler/scheduler.h"
 
 namespace tensord {
 
@@ -44,6 +45,7 @@ struct LoadedProgram {
   std::vector<Device*> devices;
   Signature signature;
   std::shared_ptr<const Executable> executable;
+  int64_t expected_ns = Scheduler::kUnknown;  // of a run, by the last ones
 };
 
 }  // namespace tensord

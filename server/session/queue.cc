@@ -18,7 +18,7 @@ absl::Status SessionEnded() { return Cancelled("the session has ended"); }
 }  // namespace
 
 Session::Session(SessionIdentity identity, SessionEngine engine)
-    : identity_(std::move(identity)), engine_(engine) {}
+    : identity_(std::move(identity)), engine_(engine), flow_(engine_.scheduler, identity_.weight) {}
 
 Session::~Session() = default;
 
@@ -80,12 +80,14 @@ void Session::Drain() {
     if (executing_) return;
     executing_ = true;
   }
+  bool ended, ran = false;
   for (;;) {
     v1::Command* command;
     std::deque<Queued> dropped;
     {
       absl::MutexLock lock(&mu_);
-      if (ended_) dropped.swap(queue_);
+      ended = ended_;
+      if (ended) dropped.swap(queue_);
       if (queue_.empty()) {
         executing_ = false;
         break;
@@ -94,20 +96,34 @@ void Session::Drain() {
       command = &queue_.front().command;  // stays in place while others push behind it
     }
     const Outcome outcome = Execute(*command);
+    ran |= command->has_run();
+    if (outcome == Outcome::kBlocked) engine_.scheduler.Rest(flow_);
     Queued done;  // dies without the lock
-    absl::MutexLock lock(&mu_);
-    if (outcome == Outcome::kDone) {
-      executed_ = command->sequence();
-      done = std::move(queue_.front());
-      queue_.pop_front();
-      queued_bytes_ -= done.bytes;
-    } else if (!poked_) {
-      executing_ = false;
-      break;
+    bool rests;
+    {
+      absl::MutexLock lock(&mu_);
+      ended = ended_;
+      if (outcome == Outcome::kDone) {
+        executed_ = command->sequence();
+        done = std::move(queue_.front());
+        queue_.pop_front();
+        queued_bytes_ -= done.bytes;
+      } else if (!poked_) {
+        executing_ = false;
+        break;
+      }
+      rests = ran && queue_.empty();
     }
+    if (rests) engine_.scheduler.Rest(flow_);
   }
+  if (ended) engine_.scheduler.Rest(flow_);
   NotifyWaiters();
   Flush();
+}
+
+// On any thread, maybe one of a device.
+void Session::TurnCame() {
+  engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
 }
 
 // Something that may have held up a command is over.
@@ -197,6 +213,7 @@ void Session::End() {
     std::swap(programs, programs_);
     live_bytes_ = 0;
   }
+  engine_.scheduler.Rest(flow_);
   for (Waiter& waiter : waiters) waiter.done(SessionEnded());
   for (auto& [id, transfer] : transfers) {
     if (transfer.parked) transfer.parked(SessionEnded());

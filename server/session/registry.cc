@@ -43,10 +43,26 @@ void AddCounters(const v1::CountersReply& counters, v1::CountersReply& sum) {
   }
 }
 
+// Weights rather than classes, of which a higher one always goes first: with those, one session
+// that never rests would stop all below it.
+absl::StatusOr<int> WeightOf(v1::Priority priority) {
+  constexpr std::pair<v1::Priority, int> kWeights[] = {{v1::PRIORITY_UNSPECIFIED, 4},
+                                                       {v1::PRIORITY_INTERACTIVE, 16},
+                                                       {v1::PRIORITY_NORMAL, 4},
+                                                       {v1::PRIORITY_BATCH, 1}};
+  for (const auto& [each, weight] : kWeights) {
+    if (each == priority) return weight;
+  }
+  return InvalidArgument(
+      "Hello: priority {} is none that this daemon knows; leave it out for normal",
+      static_cast<int>(priority));
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string_view client_name,
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& hello,
                                                                std::string_view peer) {
+  TD_ASSIGN_OR_RETURN(const int weight, WeightOf(hello.priority()));
   std::shared_ptr<Session> session;
   {
     absl::MutexLock lock(&mu_);
@@ -57,15 +73,18 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string_view 
     }
     SessionEngine engine = engine_;
     engine.limits = limits_;
-    session = std::make_shared<Session>(SessionIdentity{.id = fmt::format("session-{}", ++total_),
-                                                        .token = RandomToken(),
-                                                        .client_name = Printable(client_name),
-                                                        .peer = std::string(peer)},
-                                        engine);
+    session =
+        std::make_shared<Session>(SessionIdentity{.id = fmt::format("session-{}", ++total_),
+                                                  .token = RandomToken(),
+                                                  .client_name = Printable(hello.client_name()),
+                                                  .peer = std::string(peer),
+                                                  .weight = weight},
+                                  engine);
     sessions_[session->identity().token] = session;
   }
-  Log("session").info("opened id={} peer={} client='{}'", session->identity().id,
-                      session->identity().peer, session->identity().client_name);
+  Log("session").info("opened id={} peer={} client='{}' weight={}", session->identity().id,
+                      session->identity().peer, session->identity().client_name,
+                      session->identity().weight);
   return session;
 }
 

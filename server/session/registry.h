@@ -25,8 +25,7 @@ class SessionRegistry {
  public:
   explicit SessionRegistry(SessionEngine engine) : engine_(engine), limits_(engine.limits) {}
 
-  absl::StatusOr<std::shared_ptr<Session>> Open(std::string_view client_name,
-                                                std::string_view peer);
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::Hello& hello, std::string_view peer);
   // Unauthenticated for a token that names no session; says no more than that.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
   void Close(Session& session);

@@ -8,8 +8,8 @@
 //   ... in Wake():  if (session->TakeFrame(&frame)) StartWrite(&frame);
 //   session->End();
 //
-// "Executed" means queued on the device: a run that waits for its program to be compiled or for an
-// upload holds up the commands behind it, and no other session.
+// "Executed" means queued on the device: a run that waits for its program to be compiled, for an
+// upload, or for its turn on the device holds up the commands behind it, and no other session.
 //
 // Thread-safe. Shared by its stream, its other calls, and what it has in flight.
 #pragma once
@@ -34,6 +34,7 @@
 #include "core/runtime/runtime.h"
 #include "core/wire/program.h"
 #include "proto/tensord/v1/session.pb.h"
+#include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
 #include "server/session/objects.h"
 #include "server/session/worker_pool.h"
@@ -57,6 +58,7 @@ struct SessionEngine {
   Runtime& runtime;
   WorkerPool& compile_pool;  // schedules and compiles programs
   WorkerPool& work_pool;     // short work that a device's thread must not do
+  Scheduler& scheduler;      // whose run goes to a device next
   SessionLimits limits;
 };
 
@@ -65,6 +67,7 @@ struct SessionIdentity {
   std::string token;  // secret: names the session in calls beside the stream
   std::string client_name;
   std::string peer;
+  int weight = 4;  // of its part of a device while others want it as well
 };
 
 // Hears that there may be something to take or room to receive. Called on any thread, without a
@@ -98,10 +101,10 @@ struct UploadTarget {
 };
 using UploadReady = std::function<void(absl::StatusOr<UploadTarget>)>;
 
-class Session : public std::enable_shared_from_this<Session> {
+class Session final : public Scheduler::Listener, public std::enable_shared_from_this<Session> {
  public:
   Session(SessionIdentity identity, SessionEngine engine);
-  ~Session();
+  ~Session() override;
 
   const SessionIdentity& identity() const { return identity_; }
   const SessionLimits& limits() const { return engine_.limits; }
@@ -144,8 +147,14 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::Time opened() const { return opened_; }
   absl::Time last_command();
 
+  void TurnCame() override;
+
  private:
-  enum class Outcome { kDone, kBlocked };
+  enum class Outcome {
+    kDone,
+    kBlocked,
+    kAwaitsTurn,  // blocked by what other sessions do on the device
+  };
   using Handles = absl::InlinedVector<uint64_t, 4>;
   using Tensors = absl::InlinedVector<std::shared_ptr<Tensor>, 4>;
 
@@ -155,6 +164,8 @@ class Session : public std::enable_shared_from_this<Session> {
     bool notify;
     int kernels;
     std::shared_ptr<const RunTimes> times;
+    std::shared_ptr<LoadedProgram> program;
+    std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
@@ -229,6 +240,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const SessionIdentity identity_;
   const SessionEngine engine_;
   const absl::Time opened_ = absl::Now();
+  Scheduler::Flow flow_;
 
   absl::Mutex mu_;
   std::weak_ptr<SessionListener> listener_ ABSL_GUARDED_BY(mu_);
