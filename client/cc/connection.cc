@@ -339,8 +339,26 @@ class Connection::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::S
   uint64_t last_transfer_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
+namespace {
+
+absl::StatusOr<v1::Priority> ParsePriority(std::string_view name) {
+  constexpr std::pair<std::string_view, v1::Priority> kPriorities[] = {
+      {"interactive", v1::PRIORITY_INTERACTIVE},
+      {"normal", v1::PRIORITY_NORMAL},
+      {"batch", v1::PRIORITY_BATCH}};
+  for (const auto& [each, priority] : kPriorities) {
+    if (each == name) return priority;
+  }
+  return InvalidArgument("connect: priority '{}' is none of interactive, normal and batch", name);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              const ConnectOptions& options) {
+  v1::Hello hello;
+  TD_ASSIGN_OR_RETURN(const v1::Priority priority, ParsePriority(options.priority));
+  hello.set_priority(priority);
   auto connection = std::unique_ptr<Connection>(new Connection(address));
   auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                            ChannelArguments(address));
@@ -351,7 +369,6 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   connection->stub_ = v1::SessionService::NewStub(channel);
   connection->stream_ = std::make_unique<Stream>(address);
 
-  v1::Hello hello;
   hello.set_min_version(kMinProtocolVersion);
   hello.set_max_version(kMaxProtocolVersion);
   hello.set_client_name(options.client_name);

@@ -34,6 +34,9 @@ namespace tensord {
 struct ConnectOptions {
   std::string client_name = "c++";  // for people, in tensorctl and logs
   std::string device;               // "CPU:0"; empty is the daemon's first
+  // "interactive", "normal" or "batch": the part of a device that the session gets while others
+  // want it as well, 16 to 4 to 1.
+  std::string priority = "normal";
   absl::Duration connect_timeout = absl::Seconds(10);
   // Of each call that waits: transfers, Wait, Counters.
   absl::Duration timeout = absl::InfiniteDuration();

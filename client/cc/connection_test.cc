@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/cc/fake_daemon.h"
+#include "core/base/status.h"
 
 namespace tensord::client {
 namespace {
@@ -37,6 +38,19 @@ TEST_P(TransferTest, BytesComeBackAsTheyWent) {
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, TransferTest,
                          ::testing::Values(0, 1, 16384, 16385, 100'000, 3'000'001));
+
+TEST(ConnectionTest, SaysItsPriority) {
+  FakeDaemon daemon;
+  const std::pair<std::string, v1::Priority> cases[] = {{"interactive", v1::PRIORITY_INTERACTIVE},
+                                                        {"normal", v1::PRIORITY_NORMAL},
+                                                        {"batch", v1::PRIORITY_BATCH}};
+  for (const auto& [name, expected] : cases) {
+    ASSERT_TRUE(Connection::Open(daemon.address(), {.priority = name}).ok());
+    EXPECT_EQ(daemon.priority(), expected);
+  }
+  EXPECT_EQ(Message(Connection::Open(daemon.address(), {.priority = "high"}).status()),
+            "connect: priority 'high' is none of interactive, normal and batch");
+}
 
 TEST(ConnectionTest, SlotsAreUsedAgainByALaterGeneration) {
   FakeDaemon daemon;

@@ -57,6 +57,10 @@ class FakeDaemon::Service : public v1::SessionService::Service {
     v1::ClientFrame frame;
     if (!stream->Read(&frame)) return grpc::Status::OK;
     if (!daemon_.options_.welcome) return {grpc::StatusCode::UNAVAILABLE, "full"};
+    {
+      absl::MutexLock lock(&daemon_.mu_);
+      daemon_.priority_ = frame.hello().priority();
+    }
     v1::ServerFrame reply;
     reply.mutable_welcome()->set_version(1);
     reply.mutable_welcome()->set_session_token(kToken);
@@ -189,6 +193,11 @@ void FakeDaemon::Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
 std::vector<v1::Command> FakeDaemon::commands() const {
   absl::MutexLock lock(&mu_);
   return commands_;
+}
+
+v1::Priority FakeDaemon::priority() const {
+  absl::MutexLock lock(&mu_);
+  return priority_;
 }
 
 int FakeDaemon::count(v1::Command::VerbCase verb) const {

@@ -41,6 +41,8 @@ class FakeDaemon {
   // Handles of tensors that nobody has given up.
   size_t live_tensors() const;
   int upload_calls() const;
+  // Of the session that was opened last.
+  v1::Priority priority() const;
   // What a client did against the rules of the protocol.
   std::vector<std::string> violations() const;
 
@@ -81,6 +83,7 @@ class FakeDaemon {
   std::map<uint64_t, uint64_t> awaited_ ABSL_GUARDED_BY(mu_);  // transfer to tensor
   std::map<uint32_t, uint32_t> generations_ ABSL_GUARDED_BY(mu_);  // of slots
   int upload_calls_ ABSL_GUARDED_BY(mu_) = 0;
+  v1::Priority priority_ ABSL_GUARDED_BY(mu_) = v1::PRIORITY_UNSPECIFIED;
   absl::Status fail_next_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> violations_ ABSL_GUARDED_BY(mu_);
 };

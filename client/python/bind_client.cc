@@ -22,11 +22,12 @@ absl::Duration Timeout(const std::optional<double>& seconds) {
 
 std::shared_ptr<Client> Connect(const std::string& address, const std::string& device,
                                 const std::string& name, double connect_timeout,
-                                const std::optional<double>& timeout) {
+                                const std::optional<double>& timeout, const std::string& priority) {
   py::gil_scoped_release release;
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(address, {.client_name = name,
                                 .device = device,
+                                .priority = priority,
                                 .connect_timeout = absl::Seconds(connect_timeout),
                                 .timeout = Timeout(timeout)});
   py::gil_scoped_acquire acquire;

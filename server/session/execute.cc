@@ -250,7 +250,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
       if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
       others_in_flight = in_flight_ > 0;
       executable = plan.program->executable;
-      expected_ns = plan.program->expected_ns;
+      expected_ns = plan.program->length.expected_ns();
       // Submit changes these buffers: until it is done, nobody may begin to read them.
       for (const auto& output : plan.outputs) {
         if (output) output->state = ObjectState::kPending;
@@ -357,9 +357,7 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
       for (const auto& output : run->outputs) SetError(*output, result);
     }
     device_ns = run->times ? std::max<int64_t>(run->times->device_ns(), 0) : 0;
-    int64_t& expected_ns = run->program->expected_ns;
-    expected_ns = expected_ns == Scheduler::kUnknown ? device_ns
-                                                     : expected_ns + (device_ns - expected_ns) / 4;
+    run->program->length.Add(device_ns);
     counters_.set_device_ns(counters_.device_ns() + device_ns);
     if (run->notify) Complete(run->sequence, result, device_ns, run->kernels);
     // Before others see that it has ended, and look for memory again.

@@ -6,6 +6,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,6 +39,23 @@ struct Signature {
   std::vector<Output> outputs;
 };
 
+// How long a program's next run may take on its device, by the last ones. Of two in a row the
+// shorter counts: a single long one is more often the machine's doing than the program's.
+class RunLength {
+ public:
+  int64_t expected_ns() const { return expected_ns_; }
+  void Add(int64_t ns) {
+    const int64_t sample = last_ns_ < 0 ? ns : std::min(ns, last_ns_);
+    last_ns_ = ns;
+    expected_ns_ =
+        expected_ns_ == Scheduler::kUnknown ? sample : expected_ns_ + (sample - expected_ns_) / 4;
+  }
+
+ private:
+  int64_t last_ns_ = -1;
+  int64_t expected_ns_ = Scheduler::kUnknown;
+};
+
 struct LoadedProgram {
   ObjectState state = ObjectState::kPending;
   absl::Status error;
@@ -45,7 +63,7 @@ struct LoadedProgram {
   std::vector<Device*> devices;
   Signature signature;
   std::shared_ptr<const Executable> executable;
-  int64_t expected_ns = Scheduler::kUnknown;  // of a run, by the last ones
+  RunLength length;
 };
 
 }  // namespace tensord

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Literal, Optional
 
 import _tensord
 from _tensord import Client
@@ -23,19 +23,23 @@ _connecting = threading.RLock()
 
 
 def connect(address: Optional[str] = None, *, device: Optional[str] = None,
-            timeout: Optional[float] = None, connect_timeout: float = 10.0) -> Client:
+            timeout: Optional[float] = None, connect_timeout: float = 10.0,
+            priority: Literal["interactive", "normal", "batch"] = "normal") -> Client:
     """Opens a session and makes it the one that new tensors belong to.
 
     Without an address it is the one in TENSORD_ADDRESS; else the user's default socket, if a daemon
     answers there; else that of a private daemon, started here and ending with this process.
-    `timeout` is of every call that waits for data. `with connect() as client:` closes it at the end.
+    `timeout` is of every call that waits for data. `priority` is the part of a device that the
+    session gets while others want it as well: 16 for "interactive" to 4 for "normal" to 1 for
+    "batch". InvalidArgumentError if it is none of these. `with connect() as client:` closes it at
+    the end.
     """
     address = address or os.environ.get("TENSORD_ADDRESS") or None
     if address is not None:
-        client = _connect(address, device, timeout, connect_timeout)
+        client = _connect(address, device, timeout, connect_timeout, priority)
     else:
-        client = (_connect_to_default(device, timeout)
-                  or _connect(_private_daemon(), device, timeout, connect_timeout))
+        client = (_connect_to_default(device, timeout, priority)
+                  or _connect(_private_daemon(), device, timeout, connect_timeout, priority))
     _tensord._set_current(client)
     return client
 
@@ -57,18 +61,19 @@ def synchronize() -> None:
 
 
 def _connect(address: str, device: Optional[str], timeout: Optional[float],
-             connect_timeout: float) -> Client:
+             connect_timeout: float, priority: str) -> Client:
     version = ".".join(str(part) for part in sys.version_info[:3])
     name = f"python {version}, {Path(sys.argv[0] or 'interactive').name}"
-    return _tensord._connect(address, device or "", name, connect_timeout, timeout)
+    return _tensord._connect(address, device or "", name, connect_timeout, timeout, priority)
 
 
-def _connect_to_default(device: Optional[str], timeout: Optional[float]) -> Optional[Client]:
+def _connect_to_default(device: Optional[str], timeout: Optional[float],
+                        priority: str) -> Optional[Client]:
     address = _tensord.default_address()
     if not Path(address.removeprefix("unix:")).is_socket():
         return None
     try:
-        return _connect(address, device, timeout, 1.0)
+        return _connect(address, device, timeout, 1.0, priority)
     except UnavailableError:
         return None  # a socket that a dead daemon left
 
