@@ -41,7 +41,8 @@ std::string Get(const std::string& address, const std::string& path) {
 class MetricsTest : public ServerTest {
  protected:
   void Start(int sessions = 20) {
-    StartServer({.metrics_listen = "localhost:0", .metrics_sessions = sessions});
+    StartServer(
+        {.metrics_listen = "localhost:0", .metrics_sessions = sessions, .scheduling = kNoTurns});
   }
   // Values by name and labels, as they are written.
   std::map<std::string, double> Scrape() {
@@ -82,6 +83,8 @@ TEST_F(MetricsTest, CountsWhatClientsDo) {
         {"tensord_session_memory_bytes{session=\"other\"}", 0},
         {"tensord_device_memory_used_bytes{device=\"FAKE:0\"}", 24},
         {"tensord_device_memory_used_bytes{device=\"FAKE:1\"}", 0},
+        {"tensord_device_busy_seconds_total{device=\"FAKE:0\"}", 1e-6},
+        {"tensord_device_busy_seconds_total{device=\"FAKE:1\"}", 0},
         {"tensord_programs_run_total", 1},
         {"tensord_kernels_launched_total", 1},
         {"tensord_uploaded_bytes_total", 12},

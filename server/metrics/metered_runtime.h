@@ -1,4 +1,4 @@
-// A runtime that measures another one: how long programs take to prepare, and devices to run them.
+// A runtime that measures how long another one takes to prepare programs.
 //
 // Thread-safe.
 #pragma once
@@ -29,14 +29,15 @@ class MeteredRuntime final : public Runtime {
                                                             CompileStats* stats) override;
   absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
                              absl::Span<const BufferRef> inputs,
-                             const absl::flat_hash_map<std::string, int64_t>& variables) override;
+                             const absl::flat_hash_map<std::string, int64_t>& variables) override {
+    return runtime_->Submit(executable, inputs, variables);
+  }
   CacheStats cache_stats() const override { return runtime_->cache_stats(); }
   absl::Status ClearCache() override { return runtime_->ClearCache(); }
 
  private:
   Metrics& metrics_;
-  absl::flat_hash_map<const Device*, prometheus::Counter*> busy_;
-  const std::unique_ptr<Runtime> runtime_;  // dies first: its devices' last words are counted
+  const std::unique_ptr<Runtime> runtime_;
 };
 
 }  // namespace tensord

@@ -33,9 +33,7 @@ Metrics::Metrics()
       compile_duration_(
           Histograms(*registry_, "tensord_compile_duration_seconds",
                      "Time to lower and compile the new kernels of a program, summed over threads")
-              .Add({}, kCompileBuckets)),
-      busy_(Counters(*registry_, "tensord_device_busy_seconds_total",
-                     "Time that a device has spent on runs, by its own clock")) {}
+              .Add({}, kCompileBuckets)) {}
 
 void Metrics::CallEnded(std::string_view method, absl::Duration duration, absl::StatusCode code) {
   const std::string name(method);
@@ -49,10 +47,6 @@ void Metrics::Prepared(const CompileStats& stats) {
   if (stats.kernels_compiled > 0) {
     compile_duration_.Observe(absl::ToDoubleSeconds(stats.lower + stats.compile));
   }
-}
-
-prometheus::Counter& Metrics::Busy(const Device& device) {
-  return busy_.Add({{"device", device.name()}});
 }
 
 }  // namespace tensord

@@ -1,5 +1,5 @@
 // What the daemon measures while it runs, beyond what devices, caches and sessions count anyway:
-// how long calls, schedules and compilations take, and how long devices are busy.
+// how long calls, schedules and compilations take.
 //
 //   Metrics metrics;
 //   metrics.CallEnded("Upload", absl::Milliseconds(3), absl::StatusCode::kOk);
@@ -28,8 +28,6 @@ class Metrics {
 
   void CallEnded(std::string_view method, absl::Duration duration, absl::StatusCode code);
   void Prepared(const CompileStats& stats);
-  // The counter of seconds; a device has one from the start.
-  prometheus::Counter& Busy(const Device& device);
 
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
 
@@ -40,7 +38,6 @@ class Metrics {
   prometheus::Family<prometheus::Counter>& calls_;
   prometheus::Histogram& schedule_duration_;
   prometheus::Histogram& compile_duration_;
-  prometheus::Family<prometheus::Counter>& busy_;
 };
 
 }  // namespace tensord

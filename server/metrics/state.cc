@@ -42,7 +42,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void CollectDevice(Device& device, Families& out) {
+void CollectDevice(Device& device, Scheduler& scheduler, Families& out) {
   const Families::Labels labels = {{"device", device.name()}};
   Timeline& timeline = device.timeline();
   // Completed first, so that the difference is never negative.
@@ -53,6 +53,9 @@ void CollectDevice(Device& device, Families& out) {
             labels);
   out.Counter("tensord_device_submissions_total", "Runs and copies that a device was given",
               submitted, labels);
+  out.Counter("tensord_device_busy_seconds_total",
+              "Time that a device has spent on runs, by its own clock",
+              static_cast<double>(scheduler.BusyNs(&device)) * 1e-9, labels);
   const MemoryStats memory = device.allocator().stats();
   out.Gauge("tensord_device_memory_capacity_bytes", "What a device may hand out at most",
             memory.capacity_bytes, labels);
@@ -112,7 +115,9 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
   out.Gauge("tensord_draining", "1 while the daemon refuses new work because it is to end",
             registry_.going_away());
   Runtime& runtime = registry_.engine().runtime;
-  for (Device* device : runtime.devices()) CollectDevice(*device, out);
+  for (Device* device : runtime.devices()) {
+    CollectDevice(*device, registry_.engine().scheduler, out);
+  }
 
   const std::vector<std::shared_ptr<Session>> sessions = registry_.List();
   out.Gauge("tensord_sessions", "Sessions that are open", sessions.size());

@@ -33,14 +33,14 @@ Scheduler::Flow::Flow(Scheduler& scheduler, int weight) : scheduler_(scheduler),
 
 Scheduler::Turn& Scheduler::Turn::operator=(Turn&& other) noexcept {
   if (this == &other) return *this;
-  Done(0);
+  Done({});
   flow_ = std::exchange(other.flow_, nullptr);
   expected_ns_ = other.expected_ns_;
   devices_ = std::move(other.devices_);
   return *this;
 }
 
-void Scheduler::Turn::Done(int64_t device_ns) {
+void Scheduler::Turn::Done(absl::Span<const int64_t> device_ns) {
   if (flow_ == nullptr) return;
   Flow& flow = *std::exchange(flow_, nullptr);
   Scheduler& scheduler = flow.scheduler_;
@@ -103,7 +103,7 @@ void Scheduler::Rest(Flow& flow) {
   {
     absl::MutexLock lock(&mu_);
     if (flow.state_ == State::kResting) return;
-    if (flow.state_ == State::kGranted) Leave(flow, flow.devices_, flow.expected_ns_, 0);
+    if (flow.state_ == State::kGranted) Leave(flow, flow.devices_, flow.expected_ns_, {});
     Erase(flow.state_ == State::kWaiting ? waiting_ : busy_, &flow);
     Want(flow, false);
     flow.state_ = State::kResting;
@@ -111,6 +111,12 @@ void Scheduler::Rest(Flow& flow) {
     Dispatch(woken);
   }
   Tell(woken);
+}
+
+int64_t Scheduler::BusyNs(Device* device) {
+  absl::MutexLock lock(&mu_);
+  const auto found = devices_.find(device);
+  return found == devices_.end() ? 0 : found->second.busy_ns;
 }
 
 void Scheduler::Count(Flow& flow, Device* device, int more) {
@@ -162,13 +168,16 @@ void Scheduler::Enter(Flow& flow) {
 }
 
 void Scheduler::Leave(Flow& flow, absl::Span<Device* const> devices, int64_t expected_ns,
-                      int64_t device_ns) {
-  for (Device* device : devices) {
+                      absl::Span<const int64_t> device_ns) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Device* const device = devices[i];
+    const int64_t ns = i < device_ns.size() ? device_ns[i] : 0;
     DeviceState& state = devices_[device];
     state.expected_ns -= expected_ns;
     --state.runs;
-    state.time += Cost(device_ns, state.weight);
-    flow.places_[device].time += Cost(device_ns, flow.weight_) - Cost(expected_ns, flow.weight_);
+    state.busy_ns += ns;
+    state.time += Cost(ns, state.weight);
+    flow.places_[device].time += Cost(ns, flow.weight_) - Cost(expected_ns, flow.weight_);
     Count(flow, device, -1);
   }
 }

@@ -5,7 +5,7 @@
 //   std::optional<Scheduler::Turn> turn = scheduler.Ask(flow, devices, expected_ns, weak_listener);
 //   if (!turn) return;                     // TurnCame() tells when to ask again
 //   ... submit ...
-//   turn->Done(device_ns);                 // once it has ended on the device; dropped: charges 0
+//   turn->Done({device_ns});               // once it has ended on the device; dropped: charges 0
 //   scheduler.Rest(flow);                  // when the session has no run that could go now
 //
 // Each device has a virtual time. It moves with the time that runs take there, over the weight of
@@ -101,10 +101,11 @@ class Scheduler {
    public:
     Turn(Turn&& other) noexcept { *this = std::move(other); }
     Turn& operator=(Turn&& other) noexcept;
-    ~Turn() { Done(0); }
+    ~Turn() { Done({}); }
 
-    // Once; what comes later does nothing.
-    void Done(int64_t device_ns);
+    // How long it took on each of its devices, in their order; of those left out: no time. Once;
+    // what comes later does nothing.
+    void Done(absl::Span<const int64_t> device_ns);
 
    private:
     friend class Scheduler;
@@ -125,11 +126,15 @@ class Scheduler {
   // The flow has no run that could go now; gives back a turn that was not fetched.
   void Rest(Flow& flow) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // How long all turns that are done took on the device.
+  int64_t BusyNs(Device* device) ABSL_LOCKS_EXCLUDED(mu_);
+
  private:
   struct DeviceState {
     int64_t time = 0;    // virtual
     int64_t weight = 0;  // of the flows that are present
     int64_t expected_ns = 0;
+    int64_t busy_ns = 0;
     int runs = 0;         // in the window
     bool filled = false;  // until half of the window is done
   };
@@ -145,8 +150,8 @@ class Scheduler {
   bool RoomOnAll(const Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The flow's run enters the windows of its devices, and leaves them.
   void Enter(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Leave(Flow& flow, absl::Span<Device* const> devices, int64_t expected_ns, int64_t device_ns)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Leave(Flow& flow, absl::Span<Device* const> devices, int64_t expected_ns,
+             absl::Span<const int64_t> device_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CatchUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Lets go whoever may; `woken` are to be told.
   void Dispatch(Woken& woken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -75,7 +75,7 @@ class Simulation {
     runs_.erase(it);
     --run.client->submitted;
     ++run.client->ended;
-    run.turn.Done(run.client->ns);
+    run.turn.Done(std::vector<int64_t>(run.client->devices.size(), run.client->ns));
     while (!woken_.empty()) {
       const Ref next = std::move(woken_.front());
       woken_.pop_front();
@@ -332,13 +332,35 @@ TEST(SchedulerTest, WhoMayWantAnotherTurnIsWaitedFor) {
   EXPECT_EQ(light->submitted, 0);
   auto another = simulation.scheduler.Ask(heavy->flow, {&device, 1}, kMs, {});
   ASSERT_TRUE(another);
-  turn->Done(kMs);
+  turn->Done({kMs});
   EXPECT_EQ(light->submitted, 0);
   // ... until that one says that it wants no more.
   simulation.scheduler.Rest(heavy->flow);
-  another->Done(kMs);
+  another->Done({kMs});
   simulation.Queue(*light, 0);
   EXPECT_EQ(light->submitted, 2);
+}
+
+TEST(SchedulerTest, KnowsHowLongEachDeviceWasBusy) {
+  Simulation simulation;
+  const Ref both = simulation.Add(kMs, 4, {0, 1});
+  Device *const first = both->devices[0], *const second = both->devices[1];
+  EXPECT_EQ(simulation.scheduler.BusyNs(first), 0);
+  simulation.Queue(*both, 2);
+  simulation.Step();
+  EXPECT_EQ(simulation.scheduler.BusyNs(first), kMs);
+  EXPECT_EQ(simulation.scheduler.BusyNs(second), kMs);
+  simulation.Step();
+  auto turn = simulation.scheduler.Ask(both->flow, both->devices, kMs, {});
+  ASSERT_TRUE(turn);
+  turn->Done({2 * kMs, 5 * kMs});
+  turn->Done({kMs, kMs});  // it is done already
+  EXPECT_EQ(simulation.scheduler.BusyNs(first), 4 * kMs);
+  EXPECT_EQ(simulation.scheduler.BusyNs(second), 7 * kMs);
+  // One that never ran.
+  turn = simulation.scheduler.Ask(both->flow, both->devices, kMs, {});
+  turn.reset();
+  EXPECT_EQ(simulation.scheduler.BusyNs(second), 7 * kMs);
 }
 
 }  // namespace

@@ -317,7 +317,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     run->sequence = sequence;
     run->notify = command.notify();
     run->kernels = submitted->kernels;
-    run->times = std::move(submitted->times);
+    run->times = std::move(submitted->times_by_device);
     run->program = std::move(plan.program);
     run->turn = std::move(turn);
     run->inputs = std::move(plan.inputs);
@@ -340,7 +340,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
 // On a thread of the device: does little, and executes nothing.
 void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status) {
   bool resume;
-  int64_t device_ns;
+  absl::InlinedVector<int64_t, 4> device_ns;  // one that failed may have no end
   {
     absl::MutexLock lock(&mu_);
     run->status.Update(status);
@@ -356,10 +356,13 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     if (!result.ok()) {
       for (const auto& output : run->outputs) SetError(*output, result);
     }
-    device_ns = run->times ? std::max<int64_t>(run->times->device_ns(), 0) : 0;
-    run->program->length.Add(device_ns);
-    counters_.set_device_ns(counters_.device_ns() + device_ns);
-    if (run->notify) Complete(run->sequence, result, device_ns, run->kernels);
+    for (const auto& [device, times] : run->times) {
+      device_ns.push_back(std::max<int64_t>(times->device_ns(), 0));
+    }
+    const int64_t first_ns = device_ns.empty() ? 0 : device_ns[0];
+    run->program->length.Add(first_ns);
+    counters_.set_device_ns(counters_.device_ns() + first_ns);
+    if (run->notify) Complete(run->sequence, result, first_ns, run->kernels);
     // Before others see that it has ended, and look for memory again.
     run->inputs.clear();
     run->outputs.clear();

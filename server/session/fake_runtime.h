@@ -285,7 +285,7 @@ class FakeRuntime final : public Runtime {
     for (const auto& [name, value] : variables) offset += static_cast<float>(value);
     run.done = fake->device->Enqueue([from, to = run.outputs, offset] { Add(from, to, offset); });
     run.kernels = 1;
-    run.times = std::move(times);
+    run.times_by_device.emplace_back(fake->device, std::move(times));
     return run;
   }
 

@@ -163,7 +163,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     uint64_t sequence;
     bool notify;
     int kernels;
-    std::shared_ptr<const RunTimes> times;
+    std::vector<std::pair<Device*, std::shared_ptr<const RunTimes>>> times;
     std::shared_ptr<LoadedProgram> program;
     std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
