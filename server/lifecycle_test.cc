@@ -53,12 +53,12 @@ TEST_F(ServerTest, DrainDoesNotWaitForAClientThatGoesOnSending) {
   auto client = Open();
   std::atomic<bool> ended{false};
   bool finished = false;
-  std::thread drain([&] {
+  std::jthread drain([&] {
     finished = server_->Drain(absl::Seconds(60));
     ended = true;
   });
   ASSERT_TRUE(client->ReadGoAway());
-  std::thread sender([&] {
+  std::jthread sender([&] {
     while (!ended) {
       for (int i = 0; i < 100; ++i) client->Release({TensorHandle(0)});
       client->Send();

@@ -4,7 +4,6 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -18,6 +17,9 @@ namespace {
 int CompileThreads(int wanted) {
   return wanted > 0 ? wanted : std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+// What clients may take to read how their calls end.
+constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
 void Configure(grpc::ServerBuilder& builder, const SessionLimits& limits) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
@@ -174,7 +176,10 @@ bool Server::Drain(absl::Duration timeout) {
       absl::SleepFor(absl::Milliseconds(2));
     const absl::Status last_word = Unavailable("the daemon is shutting down");
     for (const auto& session : registry_.List()) session->Close(last_word);
-    grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
+    // In-process channels break off at a shutdown what their clients have not read yet.
+    const absl::Time end = absl::Now() + kLastWords;
+    calls_.AwaitNone(end);
+    grpc_->Shutdown(absl::ToChronoTime(end));
     grpc_->Wait();
     // A stream that was opened while all this happened.
     for (const auto& session : registry_.List()) session->End();

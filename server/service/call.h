@@ -51,11 +51,14 @@ class CallCount {
     CallCount& count_;
   };
 
-  void AwaitNone() {
+  void AwaitNone(absl::Time deadline = absl::InfiniteFuture()) {
     absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(
-        +[](CallCount* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) { return self->live_ == 0; },
-        this));
+    mu_.AwaitWithDeadline(absl::Condition(
+                              +[](CallCount* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) {
+                                return self->live_ == 0;
+                              },
+                              this),
+                          deadline);
   }
 
   void Ended(std::string_view method, absl::Time begin, const absl::Status& status) {

@@ -1,5 +1,6 @@
 // Several sessions on one device that does a run when the test says so. Runs are counted, nothing
 // is timed: before each step the test waits until the window is full again.
+#include <absl/synchronization/barrier.h>
 #include <absl/synchronization/mutex.h>
 #include <absl/synchronization/notification.h>
 #include <gtest/gtest.h>
@@ -23,6 +24,17 @@ namespace {
 
 constexpr int64_t kRunNs = 1000;  // of each run of the fake
 constexpr size_t kWindow = 2;     // runs
+constexpr int kWorkers = 2;
+
+// Returns once all that was scheduled has been done.
+void AwaitWork(WorkerPool& pool) {
+  auto* barrier = new absl::Barrier(kWorkers + 1);
+  const auto meet = [barrier] {
+    if (barrier->Block()) delete barrier;
+  };
+  for (int i = 0; i < kWorkers; ++i) pool.Schedule(meet);
+  meet();
+}
 
 uint64_t TensorHandle(uint32_t slot) {
   return Handle{.type = Handle::kTensor, .generation = 1, .slot = slot}.Pack();
@@ -131,12 +143,14 @@ class FairnessTest : public testing::Test {
     return client;
   }
   FakeDevice& device() { return runtime_.device(); }
-  // Ends the next run, once the window is full, and waits until its session knows.
+  // Ends the next run, once the window is full, and waits until its session knows and all have
+  // asked for what they want next.
   void Step(const absl::Status& status = absl::OkStatus(), size_t queued = kWindow) {
     device().AwaitQueued(queued);
     const int64_t ended = Ended() + 1;
     ASSERT_TRUE(device().Step(status));
     told_->Await([&] { return Ended() == ended; });
+    AwaitWork(work_pool_);
   }
   int64_t Ended() {
     int64_t ended = 0;
@@ -161,7 +175,7 @@ class FairnessTest : public testing::Test {
 
   // What stands first outlives what follows.
   WorkerPool compile_pool_{"compile", 1};
-  WorkerPool work_pool_{"work", 2};
+  WorkerPool work_pool_{"work", kWorkers};
   Scheduler scheduler_{{.window = absl::Nanoseconds(kWindow * kRunNs), .min_runs = kWindow}};
   FakeRuntime runtime_;
   std::shared_ptr<Told> told_ = std::make_shared<Told>();
