@@ -17,6 +17,7 @@
 
 ABSL_FLAG(std::string, address, "", "of a daemon");
 ABSL_FLAG(int, rounds, 5000, "round trips of each kind");
+ABSL_FLAG(bool, only_runs, false, "no uploads and no downloads");
 ABSL_FLAG(bool, quick, false, "few rounds, little data: whether the benchmark works");
 
 namespace tensord {
@@ -180,6 +181,7 @@ class Session {
 
 absl::Status Measure(Report& report) {
   const bool quick = absl::GetFlag(FLAGS_quick);
+  const bool only_runs = absl::GetFlag(FLAGS_only_runs);
   const int rounds = quick ? 50 : absl::GetFlag(FLAGS_rounds);
   const size_t bulk_bytes = (quick ? 4 : 256) * kChunkBytes;
   Session session(absl::GetFlag(FLAGS_address));
@@ -191,7 +193,7 @@ absl::Status Measure(Report& report) {
     TD_RETURN_IF_ERROR(session.RunUntilDone());
     if (i >= 0) run.push_back(stopwatch.Microseconds());
   }
-  for (int i = -kWarmup; i < rounds; ++i) {
+  for (int i = -kWarmup; i < rounds && !only_runs; ++i) {
     const Stopwatch stopwatch;
     TD_RETURN_IF_ERROR(session.RunAndDownload());
     if (i >= 0) download.push_back(stopwatch.Microseconds());
@@ -205,6 +207,7 @@ absl::Status Measure(Report& report) {
     const Stopwatch in_batches;
     TD_RETURN_IF_ERROR(session.Pipelined(frames, kRuns));
     batched.push_back(frames * kRuns / in_batches.Seconds());
+    if (only_runs) continue;
     const Stopwatch uploading;
     TD_RETURN_IF_ERROR(session.Upload(bulk_bytes));
     up.push_back(static_cast<double>(bulk_bytes) / uploading.Seconds() / 1e9);
@@ -213,9 +216,10 @@ absl::Status Measure(Report& report) {
     down.push_back(static_cast<double>(bulk_bytes) / downloading.Seconds() / 1e9);
   }
   report.Add("protocol, run until done", "us", std::move(run));
-  report.Add("protocol, run and download", "us", std::move(download));
   report.Add("protocol, pipelined runs", "1/s", std::move(single));
   report.Add("protocol, pipelined, 16 a frame", "1/s", std::move(batched));
+  if (only_runs) return absl::OkStatus();
+  report.Add("protocol, run and download", "us", std::move(download));
   report.Add("protocol, upload", "GB/s", std::move(up));
   report.Add("protocol, download", "GB/s", std::move(down));
   return absl::OkStatus();
