@@ -17,6 +17,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -71,6 +74,13 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> DevicesOf(const Flags& flag
   return devices;
 }
 
+// Drains as the signal does. A second signal would end the daemon at once.
+std::function<void()> TerminateOnce() {
+  return [sent = std::make_shared<std::once_flag>()] {
+    std::call_once(*sent, [] { kill(getpid(), SIGTERM); });
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configuration,
                                                     std::vector<int> inherited) {
   const Flags& flags = configuration.flags;
@@ -95,6 +105,7 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
                         .metrics_listen = flags.metrics_listen,
                         .metrics_sessions = static_cast<int>(flags.metrics_sessions),
                         .limits = limits,
+                        .drain = TerminateOnce(),
                         .compile_threads = static_cast<int>(flags.compile_threads)},
                        std::move(runtime));
 }

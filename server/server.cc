@@ -67,7 +67,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
       session_service_(registry_, calls_),
-      admin_service_(registry_, calls_),
+      admin_service_(registry_, calls_, options.drain),
       state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,

@@ -38,6 +38,8 @@ struct ServerOptions {
   int metrics_sessions = 20;        // that have metrics of their own
   SessionLimits limits;
   SchedulerOptions scheduling;
+  // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
+  std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
 };
 

@@ -4,12 +4,33 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/base/status.h"
 #include "server/service/describe.h"
 #include "server/version.h"
 
 namespace tensord {
+namespace {
+
+constexpr uint32_t kTensorsListed = 100;
+constexpr uint32_t kMaxTensorsListed = 10'000;
+
+const char* StateName(ObjectState state) {
+  switch (state) {
+    case ObjectState::kPending:
+      return "pending";
+    case ObjectState::kValue:
+      return "value";
+    case ObjectState::kError:
+      return "error";
+  }
+  return "";
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* context,
                                                  const v1::PingRequest* /*request*/,
@@ -73,6 +94,73 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
       out->set_last_command_ms_ago(absl::ToInt64Milliseconds(now - session->last_command()));
       *out->mutable_counters() = session->Counters();
     }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::KillSession(grpc::CallbackServerContext* context,
+                                                        const v1::KillSessionRequest* request,
+                                                        v1::KillSessionReply* reply) {
+  return AnswerNow(calls_, context, "KillSession", [&] {
+    TD_ASSIGN_OR_RETURN(const uint64_t bytes,
+                        registry_.Kill(request->session_id(), request->reason()));
+    reply->set_bytes_freed(bytes);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::ListTensors(grpc::CallbackServerContext* context,
+                                                        const v1::ListTensorsRequest* request,
+                                                        v1::ListTensorsReply* reply) {
+  return AnswerNow(calls_, context, "ListTensors", [&]() -> absl::Status {
+    const uint32_t limit = request->limit() == 0 ? kTensorsListed : request->limit();
+    if (limit > kMaxTensorsListed) {
+      return InvalidArgument("limit {}: at most {} tensors can be listed", limit,
+                             kMaxTensorsListed);
+    }
+    std::vector<std::pair<std::string, HeldTensor>> held;
+    bool found = request->session_id().empty();
+    for (const auto& session : registry_.List()) {
+      const std::string& id = session->identity().id;
+      if (!request->session_id().empty() && id != request->session_id()) continue;
+      found = true;
+      for (HeldTensor& tensor : session->HeldTensors()) held.emplace_back(id, std::move(tensor));
+    }
+    if (!found) return NotFound("there is no session '{}'", request->session_id());
+    uint64_t bytes = 0;
+    for (const auto& [id, tensor] : held) bytes += tensor.bytes;
+    const size_t listed = std::min<size_t>(limit, held.size());
+    std::partial_sort(held.begin(), held.begin() + static_cast<ptrdiff_t>(listed), held.end(),
+                      [](const auto& a, const auto& b) {
+                        return std::tie(b.second.bytes, a.first, a.second.handle) <
+                               std::tie(a.second.bytes, b.first, b.second.handle);
+                      });
+    reply->set_count(held.size());
+    reply->set_bytes(bytes);
+    for (size_t i = 0; i < listed; ++i) {
+      const HeldTensor& tensor = held[i].second;
+      v1::ListTensorsReply::Tensor& out = *reply->add_tensors();
+      out.set_session_id(held[i].first);
+      out.set_handle(tensor.handle);
+      out.set_state(StateName(tensor.state));
+      out.set_bytes(tensor.bytes);
+      if (tensor.state == ObjectState::kError) out.set_error(std::string(Message(tensor.error)));
+      if (tensor.device.empty()) continue;
+      out.set_dtype(std::string(Name(tensor.dtype)));
+      out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+      out.set_device(tensor.device);
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::Drain(grpc::CallbackServerContext* context,
+                                                  const v1::DrainRequest* /*request*/,
+                                                  v1::DrainReply* /*reply*/) {
+  return AnswerNow(calls_, context, "Drain", [&]() -> absl::Status {
+    if (!drain_) return absl::UnimplementedError("this server is part of another process");
+    Log("service").info("drain asked for by peer={}", context->peer());
+    drain_();
     return absl::OkStatus();
   });
 }

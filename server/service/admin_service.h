@@ -4,7 +4,9 @@
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/tensord/v1/admin.grpc.pb.h"
@@ -15,8 +17,9 @@ namespace tensord {
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
-  AdminServiceImpl(SessionRegistry& registry, CallCount& calls)
-      : registry_(registry), calls_(calls) {}
+  // `drain` begins to drain the daemon, without waiting; may be null where nothing can.
+  AdminServiceImpl(SessionRegistry& registry, CallCount& calls, std::function<void()> drain)
+      : registry_(registry), calls_(calls), drain_(std::move(drain)) {}
 
   // Before the server serves.
   void SetListening(std::vector<std::string> addresses) { listening_ = std::move(addresses); }
@@ -32,6 +35,14 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* context,
                                          const v1::ListSessionsRequest* request,
                                          v1::ListSessionsReply* reply) override;
+  grpc::ServerUnaryReactor* KillSession(grpc::CallbackServerContext* context,
+                                        const v1::KillSessionRequest* request,
+                                        v1::KillSessionReply* reply) override;
+  grpc::ServerUnaryReactor* ListTensors(grpc::CallbackServerContext* context,
+                                        const v1::ListTensorsRequest* request,
+                                        v1::ListTensorsReply* reply) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const v1::DrainRequest* request, v1::DrainReply* reply) override;
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
                                           const v1::GetCacheStatsRequest* request,
                                           v1::GetCacheStatsReply* reply) override;
@@ -42,6 +53,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
  private:
   SessionRegistry& registry_;
   CallCount& calls_;
+  const std::function<void()> drain_;
   const absl::Time started_ = absl::Now();
   std::vector<std::string> listening_;
 };

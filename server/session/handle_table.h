@@ -82,6 +82,15 @@ class HandleTable {
 
   size_t live() const { return live_; }
 
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    for (const auto& [slot, entry] : slots_) {
+      if (!entry.object) continue;
+      visit(Handle{.type = type_, .generation = entry.generation, .slot = slot}.Pack(),
+            *entry.object);
+    }
+  }
+
  private:
   struct Entry {
     uint32_t generation = 0;

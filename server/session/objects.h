@@ -28,6 +28,18 @@ struct Tensor {
   int readers = 0;     // downloads and copies under way: a run that overwrites it waits for them
 };
 
+// A tensor that a session holds, as operators see it.
+struct HeldTensor {
+  uint64_t handle = 0;
+  ObjectState state = ObjectState::kPending;
+  absl::Status error;
+  uint64_t bytes = 0;
+  // Unless an error.
+  DType dtype = DType::kBool;
+  std::vector<int64_t> shape;
+  std::string device;
+};
+
 // What a run is checked against before the runtime sees it. Of several devices: all that are the
 // first one's, then those of the second, and so on.
 struct Signature {

@@ -343,6 +343,24 @@ v1::CountersReply Session::Counters() {
   return reply;
 }
 
+std::vector<HeldTensor> Session::HeldTensors() {
+  std::vector<HeldTensor> held;
+  absl::MutexLock lock(&mu_);
+  held.reserve(tensors_.live());
+  tensors_.ForEach([&](uint64_t handle, const Tensor& tensor) {
+    HeldTensor& out = held.emplace_back();
+    out.handle = handle;
+    out.state = tensor.state;
+    out.error = tensor.error;
+    out.bytes = tensor.bytes;
+    if (tensor.buffer == nullptr) return;
+    out.dtype = tensor.buffer->dtype;
+    out.shape = tensor.buffer->shape;
+    out.device = tensor.buffer->memory->device().name();
+  });
+  return held;
+}
+
 absl::Time Session::last_command() {
   absl::MutexLock lock(&mu_);
   return last_command_;

@@ -123,6 +123,19 @@ void SessionRegistry::Close(Session& session) {
                       counters.bytes_uploaded(), counters.bytes_downloaded());
 }
 
+absl::StatusOr<uint64_t> SessionRegistry::Kill(std::string_view id, std::string_view reason) {
+  for (const auto& session : List()) {
+    if (session->identity().id != id) continue;
+    const uint64_t bytes = session->Counters().live_bytes();
+    Log("session").warn("killed id={} bytes={} reason='{}'", id, bytes, Printable(reason));
+    session->Close(Cancelled("{} was ended by an operator{}{}", id, reason.empty() ? "" : ": ",
+                             Printable(reason)));
+    Close(*session);  // if no stream did
+    return bytes;
+  }
+  return NotFound("there is no session '{}': see tensorctl sessions", Printable(id));
+}
+
 void SessionRegistry::GoAway(const std::string& reason, absl::Duration grace) {
   {
     absl::MutexLock lock(&mu_);

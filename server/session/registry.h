@@ -29,6 +29,9 @@ class SessionRegistry {
   // Unauthenticated for a token that names no session; says no more than that.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
   void Close(Session& session);
+  // By its public name: its client hears `reason`. NotFound if there is no such session; what it
+  // held, in bytes, otherwise.
+  absl::StatusOr<uint64_t> Kill(std::string_view id, std::string_view reason);
 
   // Of sessions that are opened from now on.
   void SetMaxSessionBytes(uint64_t bytes);

@@ -144,6 +144,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   void CountUploaded(uint64_t bytes);
   void CountDownloaded(uint64_t bytes);
   v1::CountersReply Counters();
+  std::vector<HeldTensor> HeldTensors();  // in no order
   absl::Time opened() const { return opened_; }
   absl::Time last_command();
 

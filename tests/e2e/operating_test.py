@@ -97,3 +97,30 @@ def test_the_unit_starts_the_daemon_as_it_may_be_started(tmp_path):
         done = subprocess.run([_binary(), *flags, *{"--check-config"} - set(flags)], text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
     assert re.search(r"^Type=notify$", unit, re.M)
+
+
+def control(daemon, *arguments, code=0):
+    program = ROOT / "bazel-bin/tools/tensorctl/tensorctl"
+    done = subprocess.run([program, "--address", daemon.address, *arguments], text=True, capture_output=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_an_operator_sees_buffers_ends_sessions_and_drains(tmp_path):
+    with Daemon(tmp_path) as daemon:
+        session = tensord.connect(daemon.address)
+        large = tensord.ones(1000, 1000).contiguous().realize()
+        assert re.search(r"^session-1 +tensor \S+ +3\.8 MiB +float32 +\[1000, 1000\] +CPU:0 +value$", control(daemon, "buffers"), re.M)
+        assert "session-1" in control(daemon, "top", "--interval=10ms")
+        assert "a second, one after another" in control(daemon, "bench", "--count=20")
+        assert re.match(r"ended session-1, which held 3\.8 MiB", control(daemon, "sessions", "kill", "session-1", "--reason=lunch"))
+        try:
+            large.numpy()
+            raise AssertionError("the session lives")
+        except ConnectionError as error:
+            assert "session-1 was ended by an operator: lunch" in str(error)
+        session.close()
+        assert "no session 'session-1'" in control(daemon, "sessions", "kill", "session-1", code=1)
+        control(daemon, "drain")
+        daemon.process.wait(60)
+        assert daemon.process.returncode == 0

@@ -1,5 +1,6 @@
 #include "tools/tensorctl/table.h"
 
+#include <absl/time/time.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,6 +40,11 @@ std::string FormatBytes(uint64_t bytes) {
     unit = larger;
   }
   return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string FormatAge(uint64_t ms) {
+  return absl::FormatDuration(
+      absl::Trunc(absl::Milliseconds(ms), ms < 10'000 ? absl::Milliseconds(1) : absl::Seconds(1)));
 }
 
 }  // namespace tensord

@@ -14,5 +14,7 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 std::string FormatPairs(const std::vector<std::pair<std::string, std::string>>& pairs);
 // "0 B", "1023 B", "1.5 KiB", "12.0 GiB".
 std::string FormatBytes(uint64_t bytes);
+// "12ms", "9.5s", "3h2m1s".
+std::string FormatAge(uint64_t ms);
 
 }  // namespace tensord

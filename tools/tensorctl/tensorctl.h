@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tools/tensorctl/show.h"
+
 namespace tensord {
 
 struct ControlResult {
@@ -13,7 +15,9 @@ struct ControlResult {
   std::string error;   // for standard error
 };
 
-// `arguments` without the program's name; `default_address` where --address isn't given.
-ControlResult Control(absl::Span<const std::string> arguments, const std::string& default_address);
+// `arguments` without the program's name; `default_address` where --address isn't given; `show`
+// where live pictures go, null for a place that can't take any: then they are part of the output.
+ControlResult Control(absl::Span<const std::string> arguments, const std::string& default_address,
+                      const Show& show = nullptr);
 
 }  // namespace tensord

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "server/server.h"
 #include "server/session/fake_runtime.h"
+#include "server/test_client.h"
 #include "tools/tensorctl/table.h"
 
 namespace tensord {
@@ -18,7 +22,8 @@ class TensorctlTest : public testing::Test {
     char name[] = "/tmp/td-XXXXXX";
     folder_ = mkdtemp(name);
     address_ = "unix:" + folder_ + "/t.sock";
-    auto server = Server::Start({.listen = {address_}}, std::make_unique<FakeRuntime>());
+    auto server = Server::Start({.listen = {address_}, .drain = [this] { ++drains_; }},
+                                std::make_unique<FakeRuntime>());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -27,7 +32,20 @@ class TensorctlTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
+  std::string Run(std::vector<std::string> arguments, const Show& show = nullptr) {
+    const ControlResult result = Control(arguments, address_, show);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.output;
+  }
+
   std::string folder_, address_;
+  std::atomic<int> drains_ = 0;
+  std::unique_ptr<TestClient> Open() {
+    auto client = std::make_unique<TestClient>(server_->InProcessChannel());
+    EXPECT_TRUE(client->Hello());
+    return client;
+  }
+
   std::unique_ptr<Server> server_;
 };
 
@@ -39,6 +57,9 @@ TEST_F(TensorctlTest, EachCommandPrintsWhatTheDaemonSays) {
       {{"status"}, {"state          serving\n", "0 open, 0 since start", "t.sock"}},
       {{"devices"}, {"DEVICE  ARCH  MEMORY", "FAKE:0  fake  1.0 GiB", "FAKE:1"}},
       {{"sessions"}, {"no sessions\n"}},
+      {{"buffers"}, {"no buffers\n"}},
+      {{"top", "--interval=1ms"},
+       {"serving, up ", "0 sessions, 0 runs (0/s)", "FAKE:0  fake", "no sessions\n"}},
       {{"cache", "stats"}, {"/cache", "7, 8.0 KiB of 1.0 MiB", "1 kept, 2 hits, 3 misses"}},
       {{"cache", "clear"}, {"removed 7 kernels, 8.0 KiB\n"}},
       {{"ping", "--count", "3"}, {"tensord 0.1.0 at ", "3 pings, min ", " us, median "}},
@@ -52,6 +73,95 @@ TEST_F(TensorctlTest, EachCommandPrintsWhatTheDaemonSays) {
     for (const char* part : test.parts) {
       EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
     }
+  }
+}
+
+TEST_F(TensorctlTest, BuffersAreListedLargestFirst) {
+  const std::unique_ptr<TestClient> clients[] = {Open(), Open()};
+  clients[0]->Upload(TensorHandle(0), {1, 2, 3});
+  clients[0]->Upload(TensorHandle(1, 4), std::vector<float>(1000));
+  clients[1]->Upload(TensorHandle(0), std::vector<float>(500));
+  for (const auto& client : clients) client->SendAndRead();
+  const std::string all = Run({"buffers"});
+  const std::string rows[] = {"session-1  tensor 1.4  3.9 KiB  float32  [1000]  FAKE:0  value\n",
+                              "session-2  tensor 0.1  2.0 KiB  float32  [500]   FAKE:0  value\n",
+                              "session-1  tensor 0.1  12 B     float32  [3]     FAKE:0  value\n",
+                              "3 of 3 buffers, 5.9 KiB in all\n"};
+  size_t last = 0;
+  for (const std::string& row : rows) {
+    const size_t at = all.find(row);
+    ASSERT_NE(at, std::string::npos) << row << all;
+    EXPECT_GT(at, last);
+    last = at;
+  }
+  EXPECT_NE(Run({"buffers", "--count=1"}).find("1 of 3 buffers, 5.9 KiB"), std::string::npos);
+  EXPECT_NE(Run({"buffers", "session-2"}).find("1 of 1 buffers, 2.0 KiB"), std::string::npos);
+  EXPECT_NE(Run({"buffers", "--json"}).find("\"count\": \"3\""), std::string::npos);
+}
+
+TEST_F(TensorctlTest, KillEndsOneSessionAndTellsItsClientWhy) {
+  const auto victim = Open(), other = Open();
+  victim->Upload(TensorHandle(0), std::vector<float>(1024));
+  victim->SendAndRead();
+  EXPECT_EQ(Run({"sessions", "kill", "session-1", "--reason", "too\nlarge"}),
+            "ended session-1, which held 4.0 KiB\n");
+  const grpc::Status status = victim->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(status.error_message(), "session-1 was ended by an operator: too?large");
+  other->Upload(TensorHandle(0), {7});
+  other->SendAndRead();
+  EXPECT_EQ(other->Values(TensorHandle(0)), std::vector<float>({7}));
+  EXPECT_NE(Run({"buffers"}).find("1 of 1 buffers, 4 B"), std::string::npos);
+}
+
+TEST_F(TensorctlTest, TopShowsWhatHappenedSinceTheLastPicture) {
+  const auto client = Open();
+  client->Upload(TensorHandle(0), std::vector<float>(256));
+  client->Upload(TensorHandle(1), std::vector<float>(256));
+  client->Register(ProgramHandle(0), AddProgram("add", 256));
+  client->SendAndRead();
+  std::vector<std::string> pictures;
+  const std::string printed = Run({"top", "--count=2"}, [&](const std::string& picture, auto) {
+    pictures.push_back(picture);
+    client->Run(ProgramHandle(0), {TensorHandle(0), TensorHandle(1)},
+                {TensorHandle(2, static_cast<uint32_t>(pictures.size()))}, true);
+    client->Release({TensorHandle(2, static_cast<uint32_t>(pictures.size()))});
+    client->SendAndRead();
+    return true;
+  });
+  EXPECT_EQ(printed, "");
+  ASSERT_EQ(pictures.size(), 3u);
+  EXPECT_NE(pictures[0].find("0 runs (-)"), std::string::npos) << pictures[0];
+  EXPECT_NE(pictures[1].find("1 runs ("), std::string::npos) << pictures[1];
+  EXPECT_NE(pictures[2].find("2 runs ("), std::string::npos) << pictures[2];
+  EXPECT_NE(pictures[2].find("session-1  "), std::string::npos) << pictures[2];
+  EXPECT_NE(pictures[2].find("test\n"), std::string::npos) << pictures[2];
+  // It ends when nobody looks.
+  int shown = 0;
+  Run({"top"}, [&](const std::string&, absl::Duration) { return ++shown < 3; });
+  EXPECT_EQ(shown, 3);
+}
+
+TEST_F(TensorctlTest, DrainIsPassedOn) {
+  Run({"drain"});
+  EXPECT_EQ(drains_, 1);
+}
+
+TEST_F(TensorctlTest, WhatTheDaemonRefusesIsAnError) {
+  const struct {
+    std::vector<std::string> arguments;
+    const char* error;
+  } kCases[] = {
+      {{"sessions", "kill", "session-9"},
+       "there is no session 'session-9': see tensorctl sessions"},
+      {{"buffers", "session-9"}, "there is no session 'session-9'"},
+      {{"buffers", "--count=20000"}, "limit 20000: at most 10000 tensors can be listed"},
+      {{"top", "--json"}, "top prints no JSON"},
+  };
+  for (const auto& test : kCases) {
+    const ControlResult result = Control(test.arguments, address_);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_NE(result.error.find(test.error), std::string::npos) << result.error;
   }
 }
 
@@ -72,6 +182,9 @@ TEST(TensorctlUsageTest, WrongUsageIsExplained) {
   } kCases[] = {
       {{}, "a command is missing"},
       {{"cache"}, "there is no command 'cache'"},
+      {{"sessions", "kill"}, "usage: tensorctl sessions kill SESSION..."},
+      {{"buffers", "a", "b"}, "usage: tensorctl buffers [SESSION]"},
+      {{"top", "--interval=0s"}, "--interval 0s: takes a duration"},
       {{"statsu"}, "there is no command 'statsu'"},
       {{"ping", "--count", "0"}, "--count 0: takes a number from 1"},
       {{"ping", "--times=3"}, "--times does not exist"},
@@ -88,7 +201,7 @@ TEST(TensorctlUsageTest, WrongUsageIsExplained) {
 TEST(TensorctlUsageTest, HelpNamesCommandsAndFlags) {
   const ControlResult result = Control({"--help"}, "unix:/there.sock");
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* part : {"status", "devices", "sessions", "cache stats", "cache clear", "ping",
+  for (const char* part : {"status", "devices", "sessions kill SESSION...", "cache stats", "cache clear", "ping",
                            "--address", "--json", "--count", "unix:/there.sock"}) {
     EXPECT_NE(result.output.find(part), std::string::npos) << part;
   }

@@ -1,0 +1,25 @@
+#include "tools/tensorctl/daemon.h"
+
+#include "core/base/status.h"
+
+namespace tensord {
+
+Daemon::Daemon(const ControlOptions& options)
+    : options_(options),
+      stub_(v1::AdminService::NewStub(
+          grpc::CreateChannel(options.address, grpc::InsecureChannelCredentials()))) {}
+
+absl::Status Daemon::Explain(const grpc::Status& status) const {
+  if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return Unavailable("no daemon at {}: start one with tensord --listen {} ({})", options_.address,
+                       options_.address, status.error_message());
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return DeadlineExceeded("no answer from {} within {}", options_.address,
+                            absl::FormatDuration(options_.timeout));
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace tensord
