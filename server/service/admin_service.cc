@@ -73,6 +73,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListDevices(grpc::CallbackServerCont
       out->set_in_use_bytes(stats.in_use_bytes);
       out->set_cached_bytes(stats.cached_bytes);
       out->set_peak_in_use_bytes(stats.peak_in_use_bytes);
+      out->set_busy_ns(registry_.engine().scheduler.BusyNs(device));
       out->set_submitted(device->timeline().last_reserved());
       out->set_completed(device->timeline().signal()->value.load(std::memory_order_relaxed));
     }
