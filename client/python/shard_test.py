@@ -38,6 +38,25 @@ def test_shard_and_back(devices, axis):
     np.testing.assert_array_equal(again.shard_like(t).numpy(), x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float8_e5m2"])
+def test_zeros_keep_their_sign_on_the_way(dtype):
+    x = np.array([-0.0, 1.0, 0.0, -0.0, -2.0, 0.0, 3.0, -0.0], np.float32)
+    index = np.array([3, 0, 5, 4, 7, 2, 2, 3])
+    for devices in TWO, ALL:
+        t = Tensor(x, dtype=dtype).shard(devices, 0)
+        cases = {
+            "rows": (t[Tensor(index)], x[index]),
+            "gather": (t.gather(0, Tensor(index)), x[index]),
+            "columns": (t.reshape(4, 2)[Tensor([3, 0])], x.reshape(4, 2)[[3, 0]]),
+            "sort": (t.sort(0)[0], np.sort(x, kind="stable")),
+            "flip": (t.flip(0), x[::-1]),
+            "whole": (t.to("CPU:0"), x),
+        }
+        for name, (actual, expected) in cases.items():
+            np.testing.assert_array_equal(actual.numpy(), expected, err_msg=name)
+            np.testing.assert_array_equal(np.signbit(actual.numpy()), np.signbit(expected), err_msg=name)
+
+
 def test_a_lazy_tensor_is_computed_where_it_is_put():
     x = (tensord.arange(16).reshape(4, 4) * 2).shard(TWO, 1)
     assert (x.device, x.shard_axis) == (TWO, 1)

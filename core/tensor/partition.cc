@@ -27,6 +27,11 @@ struct Local {
 };
 using Locals = absl::InlinedVector<Local, 4>;
 
+DType BitsOfSize(int bytes) {
+  using enum DType;
+  return bytes == 1 ? kUint8 : bytes == 2 ? kUint16 : bytes == 4 ? kUint32 : kUint64;
+}
+
 class Partitioner {
  public:
   Partitioner(Graph& graph, int64_t devices, AllReduceKind all_reduce)
@@ -247,8 +252,10 @@ absl::StatusOr<std::optional<Local>> Partitioner::Gathered(const Node* node, con
     const Expr first =
         Cast(DeviceIndex(graph_, devices_), DType::kInt64) * Part(node->src[0]->shape[0]);
     const Expr found = Apply(Op::kGather, {ExprOf(x.node), wide - first});
-    TD_ASSIGN_OR_RETURN(const Node* made,
-                        Result(AllReduce(found, ReduceKind::kAdd, devices_, all_reduce_)));
+    // One device has found it. By the bits, because 0 + -0 is 0.
+    const DType bits = IsFloat(node->dtype) ? BitsOfSize(ItemSize(node->dtype)) : node->dtype;
+    const Expr all = AllReduce(Bitcast(found, bits), ReduceKind::kAdd, devices_, all_reduce_);
+    TD_ASSIGN_OR_RETURN(const Node* made, Result(Bitcast(all, node->dtype)));
     return Local{made};
   }
   return Over(node, src, {}, src[1].axis);
