@@ -61,8 +61,8 @@ py::object SizeObject(int64_t size);
 
 // One that tensors have data of, hence not a weak one.
 DType ParseStored(py::handle dtype);
-// An int or a sequence of ints.
-Ints ParseInts(py::handle value);
+// An int or a sequence of ints; a TypeError otherwise, which says what was asked for.
+Ints ParseInts(py::handle value, const char* what = "it");
 // *sizes or one sequence of them.
 Ints ParseSizes(const py::args& sizes);
 
@@ -75,7 +75,12 @@ std::variant<Tensor, Number> ToOperand(py::handle value);
 // Whether an operator takes it as an operand at all.
 bool IsOperand(py::handle value);
 
+// Its data; as float32 if NumPy lacks the dtype.
 py::array ToNumpy(const Tensor& tensor);
+// The same, but then as bits in unsigned integers.
+py::array ToNumpyBits(const Tensor& tensor);
+// A tensor of bits that ToNumpyBits gave.
+Tensor FromNumpyBits(const py::array& array, DType dtype);
 
 // Several results of functions of the tensor language.
 std::vector<Tensor> LiftMany(

@@ -63,8 +63,10 @@ py::dict Counters(const Client& client) {
 }  // namespace
 
 void Raise(const absl::Status& status) {
-  py::object type =
-      py::module_::import("tensord.errors").attr("error_for")(static_cast<int>(status.code()));
+  const py::module_ errors = py::module_::import("tensord.errors");
+  const py::object type = IsOverflow(status)
+                              ? py::object(errors.attr("NumberOverflowError"))
+                              : errors.attr("error_for")(static_cast<int>(status.code()));
   PyErr_SetObject(type.ptr(), py::str(std::string(Message(status))).ptr());
   throw py::error_already_set();
 }

@@ -1,5 +1,4 @@
 // Tensors from nothing. The package gives them their signatures.
-#include <stdexcept>
 #include <utility>
 
 #include "client/cc/ops.h"
@@ -54,13 +53,6 @@ void BindCreation(py::module_& module) {
     const Number a = Needed("arange", start), b = Needed("arange", stop),
                  c = Needed("arange", step);
     const DType type = dtype.is_none() ? ArangeDType(a, b, c) : ParseStored(dtype);
-    const bool whole = a.kind() != Number::Kind::kFloat && b.kind() != Number::Kind::kFloat &&
-                       c.kind() != Number::Kind::kFloat && c.AsInt() != 0;
-    if (whole && IsInt(type) && !ArangeFits(a, b, c, type)) {
-      throw std::overflow_error(
-          fmt::format("arange: {} to {} in steps of {} does not fit {}; use a wider dtype",
-                      a.ToString(), b.ToString(), c.ToString(), Name(type)));
-    }
     return Checked(
         CurrentClient().Make([&](Graph& graph) { return Arange(graph, a, b, c, type); }));
   });

@@ -12,6 +12,7 @@ namespace {
 
 // The limits of a dtype as Python numbers: of a float its infinities, or what is largest without.
 py::object Limit(DType dtype, bool largest) {
+  if (dtype == DType::kVoid) Raise(InvalidArgument("void has no values, hence no limits"));
   if (IsFloat(dtype)) {
     return py::float_(ReduceIdentity(largest ? ReduceKind::kMin : ReduceKind::kMax, dtype).f);
   }
@@ -94,7 +95,14 @@ Tensor CastTo(const Tensor& x, DType dtype) {
 
 void BindDType(py::module_& module) {
   py::class_<DType> dtype(module, "DType", "The type of a tensor's elements.");
-  dtype.def(py::init(&ParseDType), py::arg("name"))
+  dtype
+      .def(py::init([](py::handle name) {
+             // What no tensor has, but the IR's ops without a value do.
+             const bool is_void =
+                 py::isinstance<py::str>(name) && name.cast<std::string>() == Name(DType::kVoid);
+             return is_void ? DType::kVoid : ParseDType(name);
+           }),
+           py::arg("name"))
       .def_property_readonly("name", [](DType d) { return std::string(Name(d)); })
       .def_property_readonly(
           "itemsize", [](DType d) { return ItemSize(d); },

@@ -289,6 +289,7 @@ Tensor ClampOf(const Tensor& x, py::handle min, py::handle max) {
   if ((low || min.is_none()) && (high || max.is_none())) {
     return Checked(Lift([&](const Expr& e) { return Clamp(e, low, high); }, x));
   }
+  if (low || high) return ClampOf(ClampOf(x, min, py::none()), py::none(), max);
   return Lifted([](const Expr& e, const MaybeBeside& a, const MaybeBeside& b) {
     const auto bound = [](const MaybeBeside& given) {
       return given ? std::optional<Expr>(given->expr) : std::nullopt;
@@ -338,14 +339,13 @@ void BindOthers(py::class_<Tensor>& tensor) {
       .def("equal", &EqualTo, py::arg("other"),
            "Whether shape and all elements are the same: a Python bool, so it computes them.");
 
-  Method(
-      tensor, "clamp_min",
-      [](const Expr& x, const Beside& min) { return ClampTo(x, min.expr, std::nullopt); },
-      "x, but at least min.", py::arg("min"));
-  Method(
-      tensor, "clamp_max",
-      [](const Expr& x, const Beside& max) { return ClampTo(x, std::nullopt, max.expr); },
-      "x, but at most max.", py::arg("max"));
+  tensor
+      .def(
+          "clamp_min", [](const Tensor& x, py::handle min) { return ClampOf(x, min, py::none()); },
+          py::arg("min"), "x, but at least min.")
+      .def(
+          "clamp_max", [](const Tensor& x, py::handle max) { return ClampOf(x, py::none(), max); },
+          py::arg("max"), "x, but at most max.");
   Method(
       tensor, "round", [](const Expr& x, int64_t decimals) { return Round(x, decimals); },
       "The nearest whole number, or number of that many decimals; ties to even. Its derivative is "

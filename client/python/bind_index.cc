@@ -2,6 +2,7 @@
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
+#include "core/tensor/build.h"
 #include "core/tensor/create.h"
 #include "core/tensor/index.h"
 
@@ -30,6 +31,23 @@ struct Key {
     return result;
   }
 };
+
+bool IsBool(py::handle item) {
+  return PyBool_Check(item.ptr()) ||
+         py::isinstance(item, py::module_::import("numpy").attr("bool_"));
+}
+
+// Whether it is a list, or lists in one, of bools only: NumPy makes a mask of that, of bools among
+// ints it makes ints.
+bool HoldsOnlyBools(py::handle list) {
+  bool found = false;
+  for (py::handle item : list) {
+    const bool nested = py::isinstance<py::list>(item) || py::isinstance<py::tuple>(item);
+    if (nested ? !HoldsOnlyBools(item) : !IsBool(item)) return false;
+    found = true;
+  }
+  return found;
+}
 
 bool IsMask(py::handle item) {
   if (py::isinstance<Tensor>(item)) return item.cast<const Tensor&>().dtype() == DType::kBool;
@@ -71,8 +89,14 @@ std::vector<Tensor> PlacesOf(py::handle mask) {
 }
 
 Key ParseKey(const Tensor& x, py::handle key) {
-  const py::tuple keys =
-      py::isinstance<py::tuple>(key) ? py::reinterpret_borrow<py::tuple>(key) : py::make_tuple(key);
+  py::list keys = py::isinstance<py::tuple>(key) ? py::list(py::reinterpret_borrow<py::tuple>(key))
+                                                 : py::list(py::make_tuple(key));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const py::object item = keys[i];
+    if (py::isinstance<py::list>(item) && HoldsOnlyBools(item)) {
+      keys[i] = py::module_::import("numpy").attr("array")(item);
+    }
+  }
   Key parsed;
   // Which axis an item is at, to compare the shapes of masks.
   int64_t used = 0, axis = 0;
@@ -120,10 +144,8 @@ Key ParseKey(const Tensor& x, py::handle key) {
       Tensor index = ToTensor(data);
       if (range && index.num_elements() == 0) index = Checked(Cast(index, DType::kInt32));
       if (!IsInt(index.dtype())) {
-        RaiseIndex(
-            fmt::format("a tensor of {} is no index; integers are, and masks of bool that "
-                        "are tensors or arrays",
-                        Name(index.dtype())));
+        RaiseIndex(fmt::format("a tensor of {} is no index; integers are, and masks of bool",
+                               Name(index.dtype())));
       }
       parsed.Add(index);
     } else {
@@ -152,7 +174,10 @@ Tensor GetItem(const Tensor& x, py::handle index) {
 Tensor ValueFor(const Tensor& x, py::handle value) {
   if (py::isinstance<Tensor>(value)) {
     const Tensor tensor = value.cast<Tensor>();
-    if (IsWeak(tensor.dtype())) return Checked(Cast(tensor, x.dtype()));
+    if (IsWeak(tensor.dtype())) {
+      const DType dtype = x.dtype();
+      return Checked(Lift([dtype](const Expr& e) { return AsValueOf(e, dtype); }, tensor));
+    }
     if (tensor.dtype() != x.dtype()) {
       Raise(InvalidArgument("the tensor is {}, what is written to it {}; cast it first",
                             Name(x.dtype()), Name(tensor.dtype())));
@@ -227,8 +252,9 @@ void BindIndex(py::class_<Tensor>& tensor) {
       .def("__getitem__", &GetItem,
            "By ints, slices (negative steps too), None, ..., and tensors or lists of ints, as in "
            "NumPy:\nadjacent ones stay in place, others move to the front. Negative entries count "
-           "from the end, entries\nof tensors that are outside read as 0. Masks of bool are read "
-           "when they are used.\nWithout tensors, lists and masks a view. IndexError for too many "
+           "from the end, entries\nof tensors that are outside read as 0. Masks of bool, lists of "
+           "bools among them, are read when they\nare used; bools among ints are 0 and 1.\nWithout "
+           "tensors, lists and masks a view. IndexError for too many "
            "indices or one outside.")
       .def(
           "__setitem__", &SetItem,

@@ -71,7 +71,9 @@ Tensor Assign(const Tensor& target, py::handle source) {
     operand = ToTensor(source);
   }
   Tensor value = std::get<Tensor>(operand);
-  if (IsWeak(value.dtype()) && Promote(dtype, value.dtype()) == dtype) value = Cast(value, dtype);
+  if (IsWeak(value.dtype()) && Promote(dtype, value.dtype()) == dtype) {
+    value = Checked(Lift([dtype](const Expr& x) { return AsValueOf(x, dtype); }, value));
+  }
   if (value.dtype() != dtype) {
     Raise(InvalidArgument("assign: the tensor is {}, the new value {}; cast it first", Name(dtype),
                           Name(value.dtype())));
@@ -116,11 +118,18 @@ py::object DeepCopy(const Tensor& x) {
   return py::cast(copy);
 }
 
-// Data, dtype and whether it requires a gradient; where it comes back is the reader's device.
+// Data, dtype and whether it requires a gradient; where it comes back is the reader's device. A
+// plain number comes back as one; a larger weak tensor has a dtype then, as in memory.
 py::tuple Reduced(const Tensor& x) {
+  const py::module_ interop = py::module_::import("tensord.interop");
+  if (IsWeak(x.dtype()) && x.rank() == 0) {
+    const DType wide = x.dtype() == DType::kWeakInt ? DType::kInt64 : DType::kFloat64;
+    return py::make_tuple(interop.attr("rebuild_number"), py::make_tuple(Item(Cast(x, wide))));
+  }
+  const Tensor stored = Checked(Cast(x, x.stored_dtype()));
   return py::make_tuple(
-      py::module_::import("tensord.interop").attr("rebuild"),
-      py::make_tuple(ToNumpy(x), std::string(Name(x.dtype())), x.requires_grad()));
+      interop.attr("rebuild"),
+      py::make_tuple(ToNumpyBits(stored), std::string(Name(stored.dtype())), x.requires_grad()));
 }
 
 std::string Printed(const Tensor& x) {
@@ -186,6 +195,12 @@ py::list Gradient(const Tensor& loss, const py::args& targets, std::optional<Ten
 }  // namespace
 
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
+  module.def(
+      "_from_bits",
+      [](const py::array& bits, py::handle dtype) {
+        return Checked(FromNumpyBits(bits, ParseStored(dtype)));
+      },
+      py::arg("bits"), py::arg("dtype"), "A tensor of the dtype, made of its elements' bits.");
   tensor.doc() =
       "An array on a device of the daemon, lazy until its data is asked for.\n\n"
       "Made of numbers, nested lists, NumPy arrays or bytes. Lists of ints become int32, of "
@@ -278,8 +293,7 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
            })
 
       .def("numpy", &ToNumpy,
-           "Its data. bfloat16 and 8-bit floats come in the dtypes of the package ml_dtypes, or as "
-           "float32 where that is not installed.")
+           "Its data. bfloat16 and 8-bit floats, which NumPy lacks, come as float32.")
       .def(
           "__array__",
           [](const Tensor& x, py::object dtype, py::object) -> py::object {
@@ -293,7 +307,7 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           "Nested lists of numbers; one number if there are no axes.")
       .def(
           "data", [](const Tensor& x) { return py::object(ToNumpy(x).attr("data")); },
-          "Its data as a memoryview.")
+          "Its data as a memoryview; bfloat16 and 8-bit floats as float32.")
       .def("__dlpack__",
            [](const Tensor& x, const py::kwargs&) {
              return py::object(ForExport(x).attr("__dlpack__")());

@@ -12,19 +12,13 @@ namespace {
 
 bool HasNumpyDType(DType dtype) { return dtype != DType::kBFloat16 && !IsFloat8(dtype); }
 
-// bfloat16 and float8 are an addition to NumPy by the package ml_dtypes: none where it isn't
-// installed.
 py::object NumpyDType(DType dtype) {
   const std::string name(Name(dtype));
-  const py::object make = py::module_::import("numpy").attr("dtype");
-  if (HasNumpyDType(dtype)) return make(name == "bool" ? "bool_" : name);
-  try {
-    return make(py::module_::import("ml_dtypes").attr(name.c_str()));
-  } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_ImportError)) throw;
-    return py::none();
-  }
+  return py::module_::import("numpy").attr("dtype")(name == "bool" ? "bool_" : name);
 }
+
+// What NumPy has for the bits of a dtype that it lacks.
+DType BitsOf(DType dtype) { return ItemSize(dtype) == 1 ? DType::kUint8 : DType::kUint16; }
 
 py::handle NumpyScalar() {
   static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
@@ -82,18 +76,20 @@ Tensor FromList(py::handle list, std::optional<DType> dtype) {
   const DType target = dtype.value_or(is_float      ? DefaultFloat()
                                       : kind == 'b' ? DType::kBool
                                                     : DefaultInt());
+  if (IsInt(target) && kind != 'b' && array.size() > 0) {
+    // As for a single number.
+    const py::array numbers = kind == 'V' ? py::array(array.attr("astype")("float64")) : array;
+    for (const char* extreme : {"min", "max"}) {
+      RaiseIfError(CheckFits(*AsNumber(numbers.attr(extreme)()), target));
+    }
+  }
   if (IsFloat(target) || is_float) {
     // Rounded, or truncated and saturated, by our rules: float64 has what the list has.
     if (target == DType::kFloat32) return FromArray(array.attr("astype")("float32"));
     const Tensor exact = FromArray(array.attr("astype")("float64"));
     return target == DType::kFloat64 ? exact : Cast(exact, target);
   }
-  const py::array narrow = array.attr("astype")(NumpyDType(target));
-  if (IsInt(target) && !narrow.attr("__eq__")(array).attr("all")().cast<bool>()) {
-    Raise(InvalidArgument("a list with integers that {} lacks: say dtype=tensord.int64, or cast",
-                          Name(target)));
-  }
-  return FromArray(narrow);
+  return FromArray(array.attr("astype")(NumpyDType(target)));
 }
 
 // Bytes that are an array of `dtype`.
@@ -137,10 +133,12 @@ void InitNumpy() {
 }
 
 DType ParseDType(py::handle dtype) {
-  if (py::isinstance<DType>(dtype)) return dtype.cast<DType>();
+  if (py::isinstance<DType>(dtype) && dtype.cast<DType>() != DType::kVoid) {
+    return dtype.cast<DType>();
+  }
   std::string name;
-  if (py::isinstance<py::str>(dtype)) {
-    name = dtype.cast<std::string>();
+  if (py::isinstance<py::str>(dtype) || py::isinstance<DType>(dtype)) {
+    name = py::str(dtype);
   } else {
     // NumPy knows what bool, np.float32 and its own dtypes mean.
     if (dtype.is(py::handle(reinterpret_cast<PyObject*>(&PyLong_Type)))) return DefaultInt();
@@ -185,11 +183,19 @@ DType ParseStored(py::handle dtype) {
   return parsed;
 }
 
-Ints ParseInts(py::handle value) {
+Ints ParseInts(py::handle value, const char* what) {
   if (py::isinstance<SymInt>(value)) return {ParseSize(value)};
   if (PyIndex_Check(value.ptr())) return {py::int_(value.attr("__index__")()).cast<int64_t>()};
+  const auto wrong = [&] {
+    return py::type_error(fmt::format("{} is an int or a sequence of ints, not {}", what,
+                                      std::string(py::repr(value))));
+  };
+  if (py::isinstance<py::str>(value) || !py::hasattr(value, "__iter__")) throw wrong();
   Ints ints;
-  for (py::handle item : value) ints.push_back(ParseSize(item));
+  for (py::handle item : value) {
+    if (!IsSize(item)) throw wrong();
+    ints.push_back(ParseSize(item));
+  }
   return ints;
 }
 
@@ -209,7 +215,7 @@ std::optional<Number> AsNumber(py::handle value) {
       PyErr_Clear();
     }
     if (overflow != 0) {
-      Raise(InvalidArgument("{} does not fit 64 bits", std::string(py::str(value))));
+      Raise(Overflow(fmt::format("{} does not fit 64 bits", std::string(py::str(value)))));
     }
     return Number(number);
   }
@@ -273,9 +279,9 @@ std::variant<Tensor, Number> ToOperand(py::handle value) {
 py::array ToNumpy(const Tensor& tensor) {
   // A weak number stays one, with all its digits, when it has been read.
   if (IsWeak(tensor.dtype())) return ToNumpy(Checked(Cast(tensor, tensor.stored_dtype())));
-  const py::object dtype = NumpyDType(tensor.stored_dtype());
   // float32 holds all values of the types that NumPy lacks.
-  if (dtype.is_none()) return ToNumpy(Checked(Cast(tensor, DType::kFloat32)));
+  if (!HasNumpyDType(tensor.dtype())) return ToNumpy(Checked(Cast(tensor, DType::kFloat32)));
+  const py::object dtype = NumpyDType(tensor.dtype());
   std::vector<int64_t> shape = tensor.shape();
   if (AnyVaries(shape)) {
     absl::StatusOr<std::vector<int64_t>> actual = [&] {
@@ -293,6 +299,17 @@ py::array ToNumpy(const Tensor& tensor) {
   }
   RaiseIfError(status);
   return array;
+}
+
+py::array ToNumpyBits(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  if (HasNumpyDType(dtype)) return ToNumpy(tensor);
+  return ToNumpy(
+      Checked(Lift([dtype](const Expr& x) { return Bitcast(x, BitsOf(dtype)); }, tensor)));
+}
+
+Tensor FromNumpyBits(const py::array& array, DType dtype) {
+  return Upload(array, dtype, Ints(array.shape(), array.shape() + array.ndim()));
 }
 
 std::vector<Tensor> LiftMany(

@@ -30,6 +30,26 @@ def test_dtypes_are_values():
     assert repr(tensord.int64) == "tensord.int64"
 
 
+def test_float8_by_pytorch_names():
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        assert getattr(tensord, name) is getattr(dtypes, name) == name
+        assert Tensor([1.5], dtype=getattr(tensord, name)).dtype == name
+
+
+def test_void_is_of_no_tensor():
+    assert str(dtypes.void) == "void" and dtypes.void.itemsize == 0
+    assert dtypes.void not in dtypes.all and dtypes.void != dtypes.bool_
+    assert pickle.loads(pickle.dumps(dtypes.void)) == dtypes.void
+    x = Tensor([1, 2])
+    uses = [lambda d: Tensor([1], d), lambda d: Tensor(1, d), lambda d: tensord.zeros(2, dtype=d), x.cast, x.bitcast,
+            lambda d: x.sum(dtype=d), lambda d: tensord.promote_types(d, "int8"), dtypes.finfo, dtypes.iinfo,
+            lambda d: tensord.arange(3, dtype=d), tensord.set_default_dtype, lambda d: dtypes.void.max]
+    for use in uses:
+        for given in (dtypes.void, "void"):
+            with pytest.raises(ValueError, match="void"):
+                use(given)
+
+
 def test_promotion():
     assert tensord.promote_types("uint8", "int8") == "int16"
     assert tensord.promote_types("float16", "bfloat16") == "float32"
@@ -38,7 +58,8 @@ def test_promotion():
 def test_every_alias_and_group():
     names = {"char": "int8", "uchar": "uint8", "byte": "uint8", "short": "int16", "ushort": "uint16", "int": "int32",
              "uint": "uint32", "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32",
-             "double": "float64", "fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2"}
+             "double": "float64", "fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2",
+             "fp8e4m3fnuz": "float8_e4m3fnuz", "fp8e5m2fnuz": "float8_e5m2fnuz", "float8_e4m3": "float8_e4m3fn"}
     for alias, name in names.items():
         assert tensord.dtype(alias) == name
         assert getattr(dtypes, alias if hasattr(dtypes, alias) else alias + "_") == name

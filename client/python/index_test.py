@@ -60,8 +60,23 @@ def test_tensors_as_indices():
     assert tensor[:, 0, 0].tolist() == [0, 4, 40]
 
 
+@pytest.mark.parametrize("index", [
+    [True, False, True], [[False, True, True, True], [True, True, False, False], [True, False, True, True]],
+    ([False, False, True], 1), (..., [True, True, False, True, False]), (0, [True, False, True, True]),
+    (None, [True, False, True]), [True, False, 2], ([True, 2], [False, 3]), [np.True_, np.False_, np.True_],
+])  # fmt: skip
+def test_a_list_of_bools_is_a_mask_and_bools_among_ints_are_ints(index):
+    a = A.copy() if isinstance(A, np.ndarray) else np.asarray(A)
+    expected = a[index]
+    tensor = Tensor(a)
+    np.testing.assert_array_equal(tensor[index].numpy(), expected)
+    tensor[index] = -7
+    a[index] = -7
+    np.testing.assert_array_equal(tensor.numpy(), a)
+
+
 @pytest.mark.parametrize("index, error", [
-    (3, IndexError), (-4, IndexError), ((0, 0, 0, 0), IndexError), ((..., 0, ...), IndexError), (slice(None, None, 0), ValueError),
+    ([True, False], IndexError), ([True, False, True, True], IndexError), (3, IndexError), (-4, IndexError), ((0, 0, 0, 0), IndexError), ((..., 0, ...), IndexError), (slice(None, None, 0), ValueError),
     (slice(0, 1.5), TypeError), (1.5, IndexError), ([0.5], IndexError), (True, IndexError), ("a", IndexError),
     (([0, 1], [0, 1, 2]), IndexError), (np.ones((2, 2), bool), IndexError),
 ])  # fmt: skip

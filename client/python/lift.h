@@ -21,7 +21,8 @@
 
 namespace tensord::python {
 
-// An operand that may be a plain number, which is weak beside the tensor that the method is of.
+// An operand that may be a plain number, which is weak beside the tensor that the method is of, and
+// which its dtype must have.
 struct Beside {
   Expr expr;
   operator const Expr&() const { return expr; }  // NOLINT: it is the operand
@@ -84,7 +85,7 @@ struct Parameter<Beside> {
   }
   static Beside Give(const Held& held, absl::Span<const Expr> sources) {
     if (const Number* number = std::get_if<Number>(&held)) {
-      return {NumberBeside(sources[0], *number)};
+      return {ValueBeside(sources[0], *number)};
     }
     return {sources[std::get<size_t>(held)]};
   }
@@ -121,7 +122,8 @@ struct Parameter<Axes> {
   using Python = py::handle;
   using Held = Axes;
   static Held Hold(py::handle dim, Operands&) {
-    return dim.is_none() ? Axes() : Axes(absl::Span<const int64_t>(ParseInts(dim)));
+    if (dim.is_none()) return Axes();
+    return Axes(absl::Span<const int64_t>(ParseInts(dim, "an axis, or None for all,")));
   }
   static const Axes& Give(const Held& held, absl::Span<const Expr>) { return held; }
 };

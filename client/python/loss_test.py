@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensord
-from tensord import Tensor
+from tensord import Tensor, dtypes
 from tensord.nn import functional as F
 
 rng = np.random.default_rng(5)
@@ -225,6 +225,40 @@ def test_losses(name, reduction):
 def test_a_reduction_that_is_none(name):
     with pytest.raises(ValueError, match="reduction is 'mean', 'sum' or 'none', not 'typo'"):
         LOSSES[name][0]("typo")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_losses_of_integers_do_not_wrap(dtype):
+    limits = np.iinfo(dtype)
+    ends = [max(limits.min, -(2**20)), min(limits.max, 2**20)]
+    a, b = np.array([*ends, 0, 7, 3], dtype), np.array([*ends[::-1], 1, 2, 3], dtype)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    d, size = x - y, np.abs(x - y)
+    s, t = Tensor(a), Tensor(b)
+    signs, labels = Tensor(np.array([1, -1, 1, -1, 1], "int8")), Tensor(np.array([1, 0, 1, 0, 1], dtype))
+    p = np.array([0.25, 0.5, 0.75, 0.5, 0.125])
+    w = np.array([1, 0, 1, 0, 1.0])
+    entropy = -(w * np.log(p) + (1 - w) * np.log(1 - p))
+    cases = {
+        "mse": (F.mse_loss(s, t), (d * d).mean()),
+        "mse, none": (F.mse_loss(s, t, reduction="none"), d * d),
+        "l1": (F.l1_loss(s, t), size.mean()),
+        "l1, none": (F.l1_loss(s, t, reduction="none"), size),
+        "smooth l1": (F.smooth_l1_loss(s, t), np.where(size < 1, d * d / 2, size - 0.5).mean()),
+        "huber": (F.huber_loss(s, t, delta=2), np.where(size <= 2, d * d / 2, 2 * (size - 1)).mean()),
+        "kl_div": (F.kl_div(Tensor(np.log(p)), labels, reduction="sum"), (-w * np.log(p)).sum()),
+        "margin_ranking": (F.margin_ranking_loss(s, t, signs), np.maximum(0, -np.array([1, -1, 1, -1, 1]) * d).mean()),
+        "gaussian_nll": (F.gaussian_nll_loss(s, t, Tensor([2.0])), ((np.log(2) + d * d / 2) / 2).mean()),
+        "binary_cross_entropy": (F.binary_cross_entropy(Tensor(p), labels), entropy.mean()),
+        "with logits": (F.binary_cross_entropy_with_logits(Tensor(np.log(p / (1 - p))), labels), entropy.mean()),
+        "cosine": (F.cosine_similarity(s, t, dim=0), x @ y / np.linalg.norm(x) / np.linalg.norm(y)),
+        "pairwise": (F.pairwise_distance(s, t, eps=0), np.linalg.norm(d)),
+        "lerp": (s.lerp(t, 0.75), x + 0.75 * (y - x)),
+        "lerp, tensor": (s.lerp(t, Tensor([0.0, 1.0, 0.5, 0.25, 2.0])), x + np.array([0, 1, 0.5, 0.25, 2]) * (y - x)),
+    }  # fmt: skip
+    for name, (actual, expected) in cases.items():
+        assert dtypes.is_float(actual.dtype), name
+        np.testing.assert_allclose(actual.numpy(), expected, rtol=2e-5, err_msg=name)
 
 
 def test_labels_that_do_not_count():

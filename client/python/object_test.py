@@ -2,12 +2,13 @@
 
 import contextlib
 import copy
+import math
 import pickle
 
 import numpy as np
 import pytest
 import tensord
-from tensord import Tensor
+from tensord import Tensor, dtypes
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -70,11 +71,41 @@ def test_text():
     step(tensor)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("dtype", [str(dtype) for dtype in dtypes.all])
 def test_pickles(dtype):
-    tensor = Tensor([[0, 1, 1]], dtype=dtype)
-    back = pickle.loads(pickle.dumps({"t": tensor, "n": 1}))["t"]
-    assert back.dtype == dtype and back.tolist() == tensor.tolist()
+    whole = Tensor([[0, 1, 1], [1, 0, 0]], dtype=dtype)
+    cases = [whole, Tensor(1, dtype=dtype), whole[:, 1:], whole.transpose(0, 1), whole[:0], whole[1].expand(2, 3),
+             Tensor(1, dtype=dtype) + whole]
+    for tensor in cases:
+        back = pickle.loads(pickle.dumps({"t": tensor, "n": 1}))["t"]
+        assert (back.dtype, back.shape) == (dtype, tensor.shape) and back.tolist() == tensor.tolist()
+        assert not back.requires_grad
+    if dtypes.is_float(dtype):
+        special = Tensor([-0.0, math.inf, -math.inf, math.nan, 1.5], dtype=dtype)
+        back = pickle.loads(pickle.dumps(special.requires_grad_()))
+        assert back.requires_grad and back.dtype == dtype and str(back) == str(special)
+        (back * 2).sum().backward()
+        assert back.grad.tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("number, dtype", [
+    (3, "weakint"), (2**40, "weakint"), (-1, "weakint"), (0.1, "weakfloat"), (-0.0, "weakfloat"), (math.inf, "weakfloat"),
+    (True, "bool"), (False, "bool"), (2**63, "uint64"),
+])  # fmt: skip
+def test_pickled_numbers_are_numbers_again(number, dtype):
+    tensor = Tensor(number)
+    back = pickle.loads(pickle.dumps(tensor))
+    assert back.dtype == tensor.dtype == dtype and back.shape == ()
+    assert repr(back.item()) == repr(tensor.item())
+    if dtype.startswith("weak"):  # with all its digits, and without a say in the dtype
+        assert (Tensor([0], dtype="float64") + back).tolist() == [0.0 + number]
+        assert (Tensor([1.0], dtype="float16") * back).dtype == "float16"
+
+
+def test_a_pickled_weak_tensor_has_the_dtype_of_its_data():
+    weak = Tensor([1, 2]) * 2.5
+    back = pickle.loads(pickle.dumps(weak))
+    assert weak.dtype == "weakfloat" and back.dtype == "float32" and back.tolist() == [2.5, 5.0]
 
 
 def test_copies():

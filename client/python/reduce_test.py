@@ -221,3 +221,10 @@ def test_renorm():
         Tensor(X[0, 0]).renorm(2, 0, 1.0)
     with pytest.raises(ValueError, match="float"):
         Tensor([[1, 2]]).renorm(2, 0, 1.0)
+
+
+@pytest.mark.parametrize("axis", ["a", 1.5, ("a",), [0, None], (0, 1.0)])
+def test_what_is_no_axis(axis):
+    for reduce in (lambda x: x.sum(axis), lambda x: x.mean(axis=axis), lambda x: x.amax(axis), lambda x: x.any(axis)):
+        with pytest.raises(TypeError, match="an axis, or None for all, is an int or a sequence of ints, not "):
+            reduce(Tensor([[1.0]]))

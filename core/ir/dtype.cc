@@ -62,6 +62,7 @@ constexpr Alias kAliases[] = {
     {"half", DType::kFloat16},
     {"float", DType::kFloat32},
     {"double", DType::kFloat64},
+    {"float8_e4m3", DType::kFloat8E4M3},
     {"fp8e4m3", DType::kFloat8E4M3},
     {"fp8e5m2", DType::kFloat8E5M2},
     {"fp8e4m3fnuz", DType::kFloat8E4M3Fnuz},

@@ -1,6 +1,10 @@
 #include "core/tensor/build.h"
 
+#include <absl/strings/cord.h>
+
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/tensor/create.h"
 #include "core/tensor/elementwise.h"
@@ -13,11 +17,47 @@ std::string Number::ToString() const {
     case Kind::kBool:
       return int_ != 0 ? "true" : "false";
     case Kind::kInt:
-      return fmt::format("{}", int_);
+      return is_large_ ? fmt::format("{}", static_cast<uint64_t>(int_)) : fmt::format("{}", int_);
     case Kind::kFloat:
       return fmt::format("{}", float_);
   }
   return "";
+}
+
+namespace {
+
+constexpr std::string_view kOverflow = "tensord/overflow";  // names the mark, holds nothing
+
+bool Has(DType dtype, Number value) {
+  if (!IsInt(dtype)) return true;
+  const int value_bits = BitSize(dtype) - (IsUnsigned(dtype) ? 0 : 1);
+  if (value.kind() == Number::Kind::kFloat) {
+    const double whole = std::trunc(value.AsDouble()), limit = std::ldexp(1.0, value_bits);
+    return whole >= (IsUnsigned(dtype) ? 0 : -limit) && whole < limit;  // not of NaN
+  }
+  if (value.is_large()) return dtype == DType::kUint64;
+  if (dtype == DType::kUint64) return value.AsInt() >= 0;
+  return value.AsInt() >= IntMin(dtype) && value.AsInt() <= IntMax(dtype);
+}
+
+}  // namespace
+
+absl::Status Overflow(std::string_view message) {
+  absl::Status status = InvalidArgument("{}", message);
+  status.SetPayload({kOverflow.data(), kOverflow.size()}, absl::Cord());
+  return status;
+}
+
+bool IsOverflow(const absl::Status& status) {
+  return status.GetPayload({kOverflow.data(), kOverflow.size()}).has_value();
+}
+
+absl::Status CheckFits(Number value, DType dtype) {
+  if (Has(dtype, value)) return absl::OkStatus();
+  const Number most = dtype == DType::kUint64 ? Number(~uint64_t{0}) : Number(IntMax(dtype));
+  return Overflow(
+      fmt::format("the number {} does not fit {}, which goes from {} to {}; use a wider dtype",
+                  value.ToString(), Name(dtype), IntMin(dtype), most.ToString()));
 }
 
 std::string ShapeText(Shape shape) {
@@ -116,38 +156,100 @@ std::optional<Expr> UnifyShapes(std::string_view name, std::initializer_list<Exp
   return std::nullopt;
 }
 
-std::optional<Expr> Unify(std::string_view name, std::initializer_list<Expr*> operands) {
+namespace {
+
+// A weak integer as an operand of arithmetic in that dtype.
+Expr AsBitsOf(Graph& graph, Number value, DType dtype) {
+  if (!IsInt(dtype) || dtype == DType::kWeakInt) return Constant(graph, value, dtype);
+  if (BitSize(dtype) < 64) {
+    // Bit patterns are welcome: 0xFFFFFFFF beside int32 is -1, -1 beside uint8 is 255.
+    const int64_t limit = int64_t{1} << BitSize(dtype);
+    if (value.is_large() || value.AsInt() >= limit || value.AsInt() < -limit / 2) {
+      return Expr(&graph,
+                  Overflow(fmt::format(
+                      "the number {} does not fit {}; cast the tensor to a wider dtype first",
+                      value.ToString(), Name(dtype))));
+    }
+  }
+  return Expr(&graph, graph.Int(dtype, value.AsInt()));
+}
+
+template <typename Convert>
+std::optional<Expr> UnifyBy(Convert convert, std::string_view name,
+                            std::initializer_list<Expr*> operands) {
   for (Expr* x : operands) {
     if (!x->ok()) return *x;
   }
   DType dtype = (*operands.begin())->dtype();
   for (Expr* x : operands) dtype = Promote(dtype, x->dtype());
-  for (Expr* x : operands) *x = Cast(*x, dtype);
+  for (Expr* x : operands) *x = convert(*x, dtype);
   return UnifyShapes(name, operands);
+}
+
+}  // namespace
+
+std::optional<Number> KnownNumber(const Expr& x) {
+  if (!x.ok()) return std::nullopt;
+  const Node* node = x.node();
+  if (node->dtype == DType::kWeakInt && node->lo == node->hi) return Number(node->lo);
+  if (node->dtype == DType::kWeakFloat && node->IsConst()) return Number(node->Float());
+  return std::nullopt;
+}
+
+Expr AsValueOf(const Expr& x, DType dtype) {
+  if (const std::optional<Number> number = KnownNumber(x)) {
+    if (absl::Status fits = CheckFits(*number, dtype); !fits.ok()) return Expr(&x.graph(), fits);
+  }
+  return Cast(x, dtype);
+}
+
+std::optional<Expr> Unify(std::string_view name, std::initializer_list<Expr*> operands) {
+  const auto convert = [](const Expr& x, DType dtype) {
+    if (const std::optional<Number> number = KnownNumber(x)) {
+      if (const Expr bits = AsBitsOf(x.graph(), *number, dtype); !bits.ok()) return bits;
+    }
+    return Cast(x, dtype);
+  };
+  return UnifyBy(convert, name, operands);
+}
+
+std::optional<Expr> UnifyValues(std::string_view name, std::initializer_list<Expr*> operands) {
+  return UnifyBy(AsValueOf, name, operands);
 }
 
 Expr NumberBeside(const Expr& like, Number value) {
   if (!like.ok()) return like;
-  const DType dtype = value.DTypeBeside(like.dtype());
-  if (IsInt(dtype) && dtype != DType::kUint64 && BitSize(dtype) < 64) {
-    // Bit patterns are welcome: 0xFFFFFFFF beside int32 is -1, -1 beside uint8 is 255.
-    const int64_t limit = int64_t{1} << BitSize(dtype);
-    if (value.AsInt() >= limit || value.AsInt() < -limit / 2) {
-      return Fail(like, "the number {} does not fit {}; cast the tensor to a wider dtype first",
-                  value.AsInt(), Name(dtype));
-    }
-  }
-  return Constant(like.graph(), value, dtype);
+  return AsBitsOf(like.graph(), value, value.DTypeBeside(like.dtype()));
+}
+
+Expr ValueBeside(const Expr& like, Number value) {
+  if (!like.ok()) return like;
+  return Constant(like.graph(), value, value.DTypeBeside(like.dtype()));
 }
 
 Expr NumberComparedTo(const Expr& like, Number value) {
   if (!like.ok()) return like;
   const DType dtype = value.DTypeBeside(like.dtype());
-  const bool fits =
-      !IsInt(dtype) || dtype == DType::kInt64 ||
-      (dtype == DType::kUint64 ? value.AsInt() >= 0
-                               : value.AsInt() >= IntMin(dtype) && value.AsInt() <= IntMax(dtype));
-  return Constant(like.graph(), value, fits ? dtype : DType::kInt64);
+  if (CheckFits(value, dtype).ok()) return Constant(like.graph(), value, dtype);
+  if (BitSize(dtype) < 64 && !value.is_large()) {
+    return Constant(like.graph(), value, DType::kInt64);
+  }
+  // Beyond every number of the dtype.
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return Constant(like.graph(), value.AsDouble() < 0 ? -kInf : kInf, DType::kFloat64);
+}
+
+std::optional<Expr> AsFloats(std::initializer_list<Expr*> operands) {
+  DType common = DType::kBool;
+  for (const Expr* x : operands) {
+    if (!x->ok()) return *x;
+    common = Promote(common, x->dtype());
+  }
+  common = LeastUpperFloat(common);
+  for (Expr* x : operands) {
+    if (!IsFloat(x->dtype())) *x = Cast(*x, common);
+  }
+  return std::nullopt;
 }
 
 DType ComputeDType(DType dtype) { return Promote(LeastUpperFloat(dtype), DType::kFloat32); }

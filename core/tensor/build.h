@@ -67,10 +67,26 @@ std::optional<Expr> Unify(std::string_view name, std::initializer_list<Expr*> op
 // The same without a common dtype.
 std::optional<Expr> UnifyShapes(std::string_view name, std::initializer_list<Expr*> operands);
 
-// A constant beside `like`, as a tensor without axes.
+// The same where an operand's elements come out as they went in (Where, Maximum): a weak number
+// must be one of the common dtype.
+std::optional<Expr> UnifyValues(std::string_view name, std::initializer_list<Expr*> operands);
+
+// A constant beside `like`, as a tensor without axes. For arithmetic, which wraps: an integer
+// counts by its bits, 0xFFFFFFFF beside int32 is -1.
 Expr NumberBeside(const Expr& like, Number value);
-// The same for comparisons, where a number that the dtype lacks (-1 beside uint8) must not wrap.
+// The same for what is kept as it is: an integer dtype must have the number.
+Expr ValueBeside(const Expr& like, Number value);
+// The same for comparisons, which are right for numbers that the dtype lacks too.
 Expr NumberComparedTo(const Expr& like, Number value);
+
+// The number that a weak tensor is known to be, such as Tensor(300) in Python.
+std::optional<Number> KnownNumber(const Expr& x);
+// x as elements of `dtype`: a cast, but an integer dtype must have a known number.
+Expr AsValueOf(const Expr& x, DType dtype);
+
+// Integers among the operands become the float that all together are promoted to, so that their
+// differences and products do not wrap; floats stay. Returns the error of an operand.
+std::optional<Expr> AsFloats(std::initializer_list<Expr*> operands);
 
 // In a dtype below float32 sums and transcendental chains lose too much: float32 then, else the
 // dtype, and float32 for integers.

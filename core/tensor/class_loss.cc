@@ -17,9 +17,9 @@ Expr Reduced(const Expr& loss, Reduction reduction) {
                                         : loss;
 }
 
-// x as [n, classes], or an error.
+// x as floats [n, classes], or an error.
 std::optional<Expr> AsRows(std::string_view name, Expr& x) {
-  if (!x.ok()) return x;
+  if (auto error = AsFloats({&x})) return error;
   if (x.rank() < 2) x = Reshape(x, {1, -1});
   if (x.rank() == 2 && x.shape()[1] > 0) return std::nullopt;
   return Fail(x, "{}: input {} is not [n, classes]", name, ShapeText(x.shape()));
@@ -79,10 +79,10 @@ Expr MultilabelMarginLoss(const Expr& x, const Expr& labels, Reduction reduction
   return Reduced(x.rank() < 2 ? Reshape(loss, {}) : loss, reduction);
 }
 
-Expr MultilabelSoftMarginLoss(const Expr& x, const Expr& y, const std::optional<Expr>& weight,
-                              Reduction reduction) {
-  if (!x.ok()) return x;
-  if (!y.ok()) return y;
+Expr MultilabelSoftMarginLoss(const Expr& prediction, const Expr& target,
+                              const std::optional<Expr>& weight, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = AsFloats({&x, &y})) return *error;
   if (x.rank() == 0 || x.shape() != y.shape()) {
     return Fail(x, "multilabel_soft_margin_loss: prediction {} and target {} differ in shape",
                 ShapeText(x.shape()), ShapeText(y.shape()));

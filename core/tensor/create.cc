@@ -50,7 +50,13 @@ double ArangeCount(Number start, Number stop, Number step) {
 }  // namespace
 
 Expr Constant(Graph& graph, Number value, DType dtype) {
+  if (absl::Status fits = CheckFits(value, dtype); !fits.ok()) return Expr(&graph, fits);
   if (value.kind() == Number::Kind::kFloat) {
+    // Beyond int64 the conversion below is not defined.
+    if (dtype == DType::kUint64) {
+      return Expr(&graph,
+                  graph.Int(dtype, static_cast<int64_t>(static_cast<uint64_t>(value.AsDouble()))));
+    }
     return Expr(&graph, graph.Value(dtype, value.AsDouble()));
   }
   if (value.is_large() && IsFloat(dtype)) {
@@ -98,9 +104,9 @@ Expr Arange(Graph& graph, Number start, Number stop, Number step, DType dtype) {
   const int64_t n = static_cast<int64_t>(count);
   const bool whole = IsWhole(start, stop, step);
   if (IsInt(dtype) && whole && !ArangeFits(start, stop, step, dtype)) {
-    return Expr(&graph, InvalidArgument(
+    return Expr(&graph, Overflow(fmt::format(
                             "arange: {} to {} in steps of {} does not fit {}; use a wider dtype",
-                            start.ToString(), stop.ToString(), step.ToString(), Name(dtype)));
+                            start.ToString(), stop.ToString(), step.ToString(), Name(dtype))));
   }
   // Steps that are fractions are counted in floats even if the result is an integer.
   const DType compute = whole && IsInt(dtype) ? dtype : ComputeDType(dtype);
@@ -241,7 +247,9 @@ Expr BlockDiag(absl::Span<const Expr> matrices) {
 
 Expr Vander(const Expr& x, int64_t n, bool increasing) {
   if (!x.ok()) return x;
-  if (x.rank() == 0) return Vander(Reshape(x, {1}), n, increasing);
+  if (x.rank() == 0) {
+    return Fail(x, "vander: a tensor without axes has no powers side by side; it needs a vector");
+  }
   if (n < 0) return Fail(x, "vander: {} columns", n);
   const Expr base = x.dtype() == DType::kBool ? Cast(x, DefaultInt()) : x;
   if (n == 0) return Zeros(x.graph(), WithInserted(x.shape(), x.rank(), 0), base.dtype());

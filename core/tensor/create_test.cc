@@ -1,6 +1,7 @@
 // What is made from nothing, casts of bits, and weak types on their way into programs.
 #include "core/tensor/create.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +17,62 @@ namespace {
 
 using enum DType;
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+TEST(Constant, HasToBeOneOfTheDType) {
+  constexpr uint64_t kMax = ~uint64_t{0};
+  const struct {
+    Number value;
+    DType dtype;
+    double expected;  // of uint64 as an int64 of the same bits
+  } kFits[] = {
+      {255, kUint8, 255},
+      {-128, kInt8, -128},
+      {0, kUint64, 0},
+      {kMax, kUint64, -1},
+      {std::ldexp(1.0, 63), kUint64, -std::ldexp(1.0, 63)},
+      {kInt64Max, kInt64, std::ldexp(1.0, 63)},
+      {kMax, kFloat32, std::ldexp(1.0, 64)},
+      {300, kBool, 1},
+      {255.9, kUint8, 255},  // the whole part counts
+      {-0.9, kUint8, 0},
+      {1e6, kFloat16, kInf},  // floats round
+      {kInf, kBool, 1},
+  };
+  for (const auto& c : kFits) {
+    Bench bench;
+    EXPECT_EQ(bench.Values(Constant(bench.graph(), c.value, c.dtype)), std::vector{c.expected})
+        << c.value.ToString() << " " << Name(c.dtype);
+  }
+  const struct {
+    Number value;
+    DType dtype;
+    const char* text;
+    const char* range;
+  } kRefused[] = {
+      {256, kUint8, "256", "0 to 255"},
+      {-1, kUint8, "-1", "0 to 255"},
+      {128, kInt8, "128", "-128 to 127"},
+      {-1, kUint64, "-1", "0 to 18446744073709551615"},
+      {kMax, kInt64, "18446744073709551615", "-9223372036854775808 to 9223372036854775807"},
+      {kMax, kWeakInt, "18446744073709551615", "-9223372036854775808 to 9223372036854775807"},
+      {256.0, kUint8, "256", "0 to 255"},
+      {-1.0, kUint8, "-1", "0 to 255"},
+      {kInf, kInt32, "inf", "-2147483648 to 2147483647"},
+      {std::nan(""), kInt32, "nan", "-2147483648 to 2147483647"},
+      {std::ldexp(1.0, 63), kInt64, "9.223372036854776e+18",
+       "-9223372036854775808 to 9223372036854775807"},
+  };
+  for (const auto& c : kRefused) {
+    Bench bench;
+    const Expr made = Full(bench.graph(), {2}, c.value, c.dtype);
+    EXPECT_EQ(ErrorOf(made),
+              fmt::format("the number {} does not fit {}, which goes from {}; use a wider dtype",
+                          c.text, Name(c.dtype), c.range));
+    EXPECT_TRUE(IsOverflow(made.status()));
+  }
+}
 
 TEST(Arange, PicksADTypeThatHoldsIt) {
   const struct {

@@ -71,6 +71,7 @@ Expr NotPadding(const Expr& index, const EmbeddingOptions& options) {
 
 Expr CosineSimilarity(const Expr& a, const Expr& b, int64_t axis, double eps) {
   Expr x = a, y = b;
+  if (std::optional<Expr> error = AsFloats({&x, &y})) return *error;
   if (std::optional<Expr> error = Unify("cosine_similarity", {&x, &y})) return *error;
   const auto unit = [&](const Expr& v) {
     return v / Clamp(VectorNorm(v, 2, axis, kKeepDims), eps, std::nullopt);
@@ -79,11 +80,14 @@ Expr CosineSimilarity(const Expr& a, const Expr& b, int64_t axis, double eps) {
 }
 
 Expr PairwiseDistance(const Expr& a, const Expr& b, double p, double eps, Keep keep) {
-  return VectorNorm(a - b + eps, p, -1, keep);
+  Expr x = a, y = b;
+  if (std::optional<Expr> error = AsFloats({&x, &y})) return *error;
+  return VectorNorm(x - y + eps, p, -1, keep);
 }
 
-Expr Pdist(const Expr& x, double p) {
-  if (!x.ok()) return x;
+Expr Pdist(const Expr& rows, double p) {
+  Expr x = rows;
+  if (std::optional<Expr> error = AsFloats({&x})) return *error;
   if (x.rank() != 2) return Fail(x, "pdist: input {} is no matrix", ShapeText(x.shape()));
   const int64_t n = x.shape()[0], pairs = n * (n - 1) / 2;
   // Pair k of (i, j), i < j, from the triangle number that it lies under, counted from the end.

@@ -35,6 +35,26 @@ Expr AsFloat(const Expr& x) { return x.ok() ? Cast(x, LeastUpperFloat(x.dtype())
 
 Expr FloatUnary(Op op, const Expr& x) { return Apply(op, {AsFloat(x)}); }
 
+// Where one of the operands comes out.
+Expr Picked(std::string_view name, Op op, Expr a, Expr b) {
+  if (std::optional<Expr> error = UnifyValues(name, {&a, &b})) return *error;
+  return Apply(op, {a, b});
+}
+
+// A number that the other's integer dtype lacks counts as what it is.
+Expr Compared(std::string_view name, Op op, Expr a, Expr b) {
+  const auto compare_to = [](const Expr& other, Expr& x) {
+    const std::optional<Number> number = KnownNumber(x);
+    if (number && other.ok() && IsInt(other.dtype()) && x.rank() == 0) {
+      x = NumberComparedTo(other, *number);
+    }
+  };
+  compare_to(a, b);
+  compare_to(b, a);
+  if (std::optional<Expr> error = Unify(name, {&a, &b})) return *error;
+  return Apply(op, {a, b});
+}
+
 Expr Binary(std::string_view name, Op op, Expr a, Expr b) {
   if (std::optional<Expr> error = Unify(name, {&a, &b})) return *error;
   return Apply(op, {a, b});
@@ -178,19 +198,44 @@ Expr BitwiseNot(const Expr& x) {
 }
 Expr AsBool(const Expr& x) { return x.ok() && IsBoolDType(x.dtype()) ? x : Ne(x, 0); }
 
+namespace {
+
+// Whether a number is less, or more, than all of an integer dtype.
+bool IsBelow(Number number, DType dtype) {
+  return number.kind() != Number::Kind::kFloat && number.AsDouble() < 0 &&
+         !CheckFits(number, dtype).ok();
+}
+bool IsAbove(Number number, DType dtype) {
+  return number.kind() != Number::Kind::kFloat && number.AsDouble() > 0 &&
+         !CheckFits(number, dtype).ok();
+}
+
+}  // namespace
+
 Expr Clamp(const Expr& x, std::optional<Number> min, std::optional<Number> max) {
   if (!x.ok()) return x;
   if (!min && !max) return Fail(x, "clamp: needs a minimum or a maximum");
   // By Where rather than Max and Min, which would halve the gradient on a bound.
+  // A bound that is beyond all numbers of the dtype is none; if it is so on the other side, no
+  // number of the dtype is within, which Where says.
   Expr result = x;
-  if (min) result = Where(Lt(result, *min), *min, result);
-  if (max) result = Where(Gt(result, *max), *max, result);
+  if (min && !IsBelow(*min, x.dtype())) result = Where(Lt(result, *min), *min, result);
+  if (max && !IsAbove(*max, x.dtype())) result = Where(Gt(result, *max), *max, result);
   return result;
 }
 
 Expr ClampTo(const Expr& x, const std::optional<Expr>& min, const std::optional<Expr>& max) {
   if (!x.ok()) return x;
   if (!min && !max) return Fail(x, "clamp: needs a minimum or a maximum");
+  const auto integer = [](const std::optional<Expr>& bound) {
+    const std::optional<Number> number = bound ? KnownNumber(*bound) : std::nullopt;
+    const bool is_one = number && bound->rank() == 0 && number->kind() != Number::Kind::kFloat;
+    return is_one ? number : std::nullopt;
+  };
+  const std::optional<Number> low = integer(min), high = integer(max);
+  if (low.has_value() == min.has_value() && high.has_value() == max.has_value()) {
+    return Clamp(x, low, high);
+  }
   Expr result = x;
   if (min) result = Where(LogicalOr(Lt(result, *min), IsNan(*min)), *min, result);
   if (max) result = Where(LogicalOr(Gt(result, *max), IsNan(*max)), *max, result);
@@ -260,8 +305,8 @@ Expr Fmod(const Expr& a, const Expr& b) {
   return InFloat64("fmod", a, b, [](const Expr& x, const Expr& y) { return Divided(x, y).rest; });
 }
 
-Expr Maximum(const Expr& a, const Expr& b) { return Binary("maximum", Op::kMax, a, b); }
-Expr Minimum(const Expr& a, const Expr& b) { return Binary("minimum", Op::kMin, a, b); }
+Expr Maximum(const Expr& a, const Expr& b) { return Picked("maximum", Op::kMax, a, b); }
+Expr Minimum(const Expr& a, const Expr& b) { return Picked("minimum", Op::kMin, a, b); }
 
 Expr FMax(const Expr& a, const Expr& b) {
   return Where(IsNan(a), b, Where(IsNan(b), a, Maximum(a, b)));
@@ -277,7 +322,9 @@ Expr Hypot(const Expr& a, const Expr& b) {
     const Expr ratio = Where(some, smallest, 0) / Where(some, largest, 1);
     const Expr infinite = LogicalOr(IsInf(x), IsInf(y));
     const Expr value = Where(infinite, kInf, largest * Sqrt(ratio * ratio + 1));
-    return WithSlopes(value, x, x / value, y, y / value);
+    // Not by the value, which may be infinite where x and y are not.
+    const Expr longer = Sqrt(ratio * ratio + 1);
+    return WithSlopes(value, x, x / largest / longer, y, y / largest / longer);
   });
 }
 
@@ -299,7 +346,7 @@ Expr LogAddExp2(const Expr& a, const Expr& b) {
 
 Expr Heaviside(const Expr& a, const Expr& b) {
   Expr x = a, y = b;
-  if (std::optional<Expr> error = Unify("heaviside", {&x, &y})) return *error;
+  if (std::optional<Expr> error = UnifyValues("heaviside", {&x, &y})) return *error;
   const Expr step = Cast(Gt(x, 0), x.dtype());
   return Where(Eq(x, 0), Detach(y), Where(IsNan(x), x, step));
 }
@@ -325,9 +372,9 @@ Expr Lcm(const Expr& a, const Expr& b) {
   return Abs(Apply(Op::kTruncDiv, {x, Gcd(x, y)}) * y);  // 0 / 0 is 0
 }
 
-Expr Eq(const Expr& a, const Expr& b) { return Binary("eq", Op::kCmpEq, a, b); }
-Expr Ne(const Expr& a, const Expr& b) { return Binary("ne", Op::kCmpNe, a, b); }
-Expr Lt(const Expr& a, const Expr& b) { return Binary("lt", Op::kCmpLt, a, b); }
+Expr Eq(const Expr& a, const Expr& b) { return Compared("eq", Op::kCmpEq, a, b); }
+Expr Ne(const Expr& a, const Expr& b) { return Compared("ne", Op::kCmpNe, a, b); }
+Expr Lt(const Expr& a, const Expr& b) { return Compared("lt", Op::kCmpLt, a, b); }
 Expr Gt(const Expr& a, const Expr& b) { return Lt(b, a); }
 Expr Le(const Expr& a, const Expr& b) {
   if (!a.ok()) return a;
@@ -365,7 +412,7 @@ Expr Where(const Expr& condition, const Expr& yes, const Expr& no) {
   if (!yes.ok()) return yes;
   if (!no.ok()) return no;
   const DType dtype = Promote(yes.dtype(), no.dtype());
-  Expr c = condition, a = Cast(yes, dtype), b = Cast(no, dtype);
+  Expr c = condition, a = AsValueOf(yes, dtype), b = AsValueOf(no, dtype);
   if (std::optional<Expr> error = UnifyShapes("where", {&c, &a, &b})) return *error;
   return Apply(Op::kWhere, {c, a, b});
 }
@@ -376,7 +423,7 @@ Expr MaskedFill(const Expr& x, const Expr& mask, const Expr& value) {
     return Fail(x, "masked_fill: the value has shape {}; it must be one number, else use where",
                 ShapeText(value.shape()));
   }
-  return Where(mask, Cast(value, x.dtype()), x);
+  return Where(mask, AsValueOf(value, x.dtype()), x);
 }
 
 Expr AddCMul(const Expr& x, const Expr& a, const Expr& b, Number scale) {
@@ -391,8 +438,10 @@ Expr AddCDiv(const Expr& x, const Expr& a, const Expr& b, Number scale) {
 }
 
 Expr Lerp(const Expr& from, const Expr& to, const Expr& weight) {
-  const Expr way = to - from;
-  return Where(Lt(Abs(weight), 0.5), from + weight * way, to - way * (1 - weight));
+  Expr x = from, y = to, w = weight;
+  if (std::optional<Expr> error = AsFloats({&x, &y, &w})) return *error;
+  const Expr way = y - x;
+  return Where(Lt(Abs(w), 0.5), x + w * way, y - way * (1 - w));
 }
 
 }  // namespace tensord

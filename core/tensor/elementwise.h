@@ -19,8 +19,8 @@ Expr Cast(const Expr& x, DType dtype);
 // The bits as another dtype (bitcast.cc). Where the sizes differ, the last axis shrinks or grows by
 // their quotient: uint8 [..., 8] is uint32 [..., 2], the lowest bits first.
 Expr Bitcast(const Expr& x, DType dtype);
-Expr Detach(const Expr& x);                // the value without gradient
-Expr Contiguous(const Expr& x);            // materialised in memory at this point
+Expr Detach(const Expr& x);      // the value without gradient
+Expr Contiguous(const Expr& x);  // materialised in memory at this point
 
 // Arithmetic.
 Expr Neg(const Expr& x);
@@ -66,11 +66,16 @@ struct NanReplacements {
 };
 Expr NanToNum(const Expr& x, const NanReplacements& replacements = {});
 
-// Each binary operation also takes a number on either side.
+// Each binary operation also takes a number on either side: for arithmetic by its bits, where one
+// of the operands is picked by its value (build.h).
 #define TD_BINARY(Name)                                                             \
   Expr Name(const Expr& a, const Expr& b);                                          \
   inline Expr Name(const Expr& a, Number b) { return Name(a, NumberBeside(a, b)); } \
   inline Expr Name(Number a, const Expr& b) { return Name(NumberBeside(b, a), b); }
+#define TD_PICKING(Name)                                                           \
+  Expr Name(const Expr& a, const Expr& b);                                         \
+  inline Expr Name(const Expr& a, Number b) { return Name(a, ValueBeside(a, b)); } \
+  inline Expr Name(Number a, const Expr& b) { return Name(ValueBeside(b, a), b); }
 
 TD_BINARY(Add)
 TD_BINARY(Sub)
@@ -82,14 +87,14 @@ TD_BINARY(Mod)          // sign of the divisor, as Python's %
 TD_BINARY(Fmod)         // sign of the dividend, as C's %
 TD_BINARY(Pow)          // integers to the power of a negative constant are an error
 TD_BINARY(FloatPower)   // Pow in float64
-TD_BINARY(Maximum)      // a NaN operand gives NaN; the gradient of a tie is one half each
-TD_BINARY(Minimum)
-TD_BINARY(FMax)  // a NaN operand gives the other one
-TD_BINARY(FMin)
+TD_PICKING(Maximum)     // a NaN operand gives NaN; the gradient of a tie is one half each
+TD_PICKING(Minimum)
+TD_PICKING(FMax)  // a NaN operand gives the other one
+TD_PICKING(FMin)
 TD_BINARY(Hypot)       // sqrt(a^2 + b^2), without overflow on the way
 TD_BINARY(LogAddExp)   // log(e^a + e^b)
 TD_BINARY(LogAddExp2)  // log2(2^a + 2^b)
-TD_BINARY(Heaviside)   // 0 for a < 0, 1 for a > 0, b for a = 0
+TD_PICKING(Heaviside)  // 0 for a < 0, 1 for a > 0, b for a = 0
 // Of integers, never negative; with 0 the other one, and 0.
 TD_BINARY(Gcd)
 TD_BINARY(Lcm)
@@ -120,6 +125,7 @@ TD_BINARY(LogicalAnd)
 TD_BINARY(LogicalOr)
 TD_BINARY(LogicalXor)
 #undef TD_BINARY
+#undef TD_PICKING
 
 // |a - b| <= absolute + relative * |b|; infinities are close to themselves.
 struct Tolerance {
@@ -129,25 +135,26 @@ struct Tolerance {
 };
 Expr IsClose(const Expr& a, const Expr& b, const Tolerance& tolerance = {});
 
-// The gradient goes to the branch taken; the other may be inf or NaN.
+// The gradient goes to the branch taken; the other may be inf or NaN. A number must be one of the
+// other branch's dtype.
 Expr Where(const Expr& condition, const Expr& yes, const Expr& no);
 inline Expr Where(const Expr& condition, const Expr& yes, Number no) {
-  return Where(condition, yes, NumberBeside(yes, no));
+  return Where(condition, yes, ValueBeside(yes, no));
 }
 inline Expr Where(const Expr& condition, Number yes, const Expr& no) {
-  return Where(condition, NumberBeside(no, yes), no);
+  return Where(condition, ValueBeside(no, yes), no);
 }
-Expr MaskedFill(const Expr& x, const Expr& mask, const Expr& value);
+Expr MaskedFill(const Expr& x, const Expr& mask, const Expr& value);  // of the dtype of x
 inline Expr MaskedFill(const Expr& x, const Expr& mask, Number value) {
-  return MaskedFill(x, mask, NumberBeside(x, value));
+  return MaskedFill(x, mask, ValueBeside(x, value));
 }
 // x + scale * a * b, and x + scale * a / b.
 Expr AddCMul(const Expr& x, const Expr& a, const Expr& b, Number scale = 1);
 Expr AddCDiv(const Expr& x, const Expr& a, const Expr& b, Number scale = 1);
-// Exactly `from` at weight 0 and `to` at weight 1.
+// Exactly `from` at weight 0 and `to` at weight 1. Always a float.
 Expr Lerp(const Expr& from, const Expr& to, const Expr& weight);
 inline Expr Lerp(const Expr& from, const Expr& to, Number weight) {
-  return Lerp(from, to, NumberBeside(from, weight));
+  return Lerp(from, to, ValueBeside(from, weight));
 }
 
 #define TD_OPERATOR(symbol, Name)                                                  \

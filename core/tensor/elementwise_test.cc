@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "core/tensor/activation.h"
+#include "core/tensor/create.h"
+#include "core/tensor/movement.h"
 #include "core/tensor/testing.h"
 
 namespace tensord {
@@ -234,6 +236,78 @@ TEST(Pow, OfConstants) {
   EXPECT_EQ(bench.Values(Pow(x, 0)), (std::vector<double>{1, 1, 1}));
 }
 
+// A plain number, and the same as a tensor of the weak dtype, beside integers.
+TEST(Number, CountsByItsBitsInArithmeticAndByItsValueElsewhere) {
+  using Make = std::function<Expr(const Expr& x, const Expr& number)>;
+  constexpr DType kU8 = DType::kUint8, kI32 = DType::kInt32;
+  const struct {
+    const char* name;
+    Make make;
+    DType dtype;
+    int64_t number;
+    double expected;  // of x = 5
+    const char* error = "";
+  } cases[] = {
+      {"add wraps", [](auto& x, auto& n) { return x + n; }, kU8, 255, 4},
+      {"add by bits", [](auto& x, auto& n) { return x + n; }, kU8, -1, 4},
+      {"add", [](auto& x, auto& n) { return x + n; }, kU8, 300, 0,
+       "the number 300 does not fit uint8; cast the tensor to a wider dtype first"},
+      {"or", [](auto& x, auto& n) { return BitwiseOr(x, n); }, kI32, 0xFFFFFFFF, -1},
+      {"lt", [](auto& x, auto& n) { return Lt(x, n); }, kU8, 300, 1},
+      {"lt -1", [](auto& x, auto& n) { return Lt(x, n); }, kU8, -1, 0},
+      {"ge -1", [](auto& x, auto& n) { return Ge(n, x); }, kU8, -1, 0},
+      {"eq", [](auto& x, auto& n) { return Eq(x, n); }, kU8, 261, 0},
+      {"ne", [](auto& x, auto& n) { return Ne(n, x); }, kU8, 261, 1},
+      {"lt -1 of uint64", [](auto& x, auto& n) { return Lt(x, n); }, DType::kUint64, -1, 0},
+      {"gt -1 of uint64", [](auto& x, auto& n) { return Gt(x, n); }, DType::kUint64, -1, 1},
+      {"where", [](auto& x, auto& n) { return Where(Eq(x, 0), x, n); }, kU8, 255, 255},
+      {"where", [](auto& x, auto& n) { return Where(Eq(x, 0), x, n); }, kU8, 300, 0,
+       "the number 300 does not fit uint8, which goes from 0 to 255; use a wider dtype"},
+      {"masked_fill", [](auto& x, auto& n) { return MaskedFill(x, Eq(x, 5), n); }, kU8, -1, 0,
+       "the number -1 does not fit uint8, which goes from 0 to 255; use a wider dtype"},
+      {"clamp", [](auto& x, auto& n) { return ClampTo(x, n, std::nullopt); }, kU8, 7, 7},
+      {"clamp", [](auto& x, auto& n) { return ClampTo(x, std::nullopt, n); }, kU8, 300, 5},
+      {"clamp", [](auto& x, auto& n) { return ClampTo(x, n, std::nullopt); }, kU8, -1, 5},
+      {"clamp", [](auto& x, auto& n) { return ClampTo(x, n, std::nullopt); }, kU8, 300, 0,
+       "the number 300 does not fit uint8, which goes from 0 to 255; use a wider dtype"},
+      {"maximum", [](auto& x, auto& n) { return Maximum(x, n); }, kU8, -1, 0,
+       "the number -1 does not fit uint8, which goes from 0 to 255; use a wider dtype"},
+  };
+  for (const auto& c : cases) {
+    Bench bench;
+    const Expr x = bench.Input(c.dtype, {1}, {5});
+    const Expr made = c.make(x, Constant(bench.graph(), c.number, DType::kWeakInt));
+    EXPECT_EQ(ErrorOf(made), c.error) << c.name;
+    if (!made.ok()) continue;
+    EXPECT_EQ(bench.Values(made), std::vector{c.expected}) << c.name;
+  }
+  // The forms that take numbers.
+  Bench bench;
+  const Expr x = bench.Input(kU8, {2}, {5, 250});
+  const Expr long_x = bench.Input(DType::kInt64, {1}, {5});
+  const Number large = ~uint64_t{0};
+  const std::pair<Expr, std::vector<double>> values[] = {
+      {x + 10, {15, 4}},
+      {x - 6, {255, 244}},
+      {BitwiseAnd(x, -2), {4, 250}},
+      {Lt(x, 300), {1, 1}},
+      {Gt(-1, x), {0, 0}},
+      {Lt(long_x, large), {1}},
+      {Ge(long_x, large), {0}},
+      {Lt(x, large), {1, 1}},
+      {Clamp(x, -1, 300), {5, 250}},
+      {Clamp(long_x, std::nullopt, large), {5}},
+      {Eq(Cast(x, DType::kBool), large), {0, 0}},
+  };
+  for (const auto& [made, expected] : values) EXPECT_EQ(bench.Values(made), expected);
+  for (const Expr& refused :
+       {Where(Lt(x, 9), x, 256), Where(Lt(x, 9), -1, x), MaskedFill(x, Lt(x, 9), 256),
+        Clamp(x, 256, std::nullopt), Clamp(x, std::nullopt, -1), Minimum(x, 256),
+        Pad(x, {{1, 0}}, 256), FullLike(x, 256), x + 256}) {
+    EXPECT_TRUE(IsOverflow(refused.status())) << refused.status();
+  }
+}
+
 TEST(Where, TakesNumbersAndKeepsDTypes) {
   Bench bench;
   const Expr c = bench.Input(DType::kBool, {2}, {1, 0});
@@ -274,6 +348,12 @@ TEST(Lerp, GoesFromOneToTheOther) {
   const Expr a = bench.Input(DType::kFloat32, {2}, {0, 10}),
              b = bench.Input(DType::kFloat32, {2}, {4, 20});
   ExpectNear(bench.Values(Lerp(a, b, 0.25)), {1, 12.5}, 1e-6);
+  // Of integers, whose differences would wrap.
+  const Expr c = bench.Input(DType::kUint8, {3}, {200, 10, 0}),
+             d = bench.Input(DType::kUint8, {3}, {100, 250, 255});
+  EXPECT_EQ(bench.Values(Lerp(c, d, 0.5)), (std::vector<double>{150, 130, 127.5}));
+  EXPECT_EQ(bench.Values(Lerp(c, d, 1)), (std::vector<double>{100, 250, 255}));
+  EXPECT_TRUE(IsFloat(Lerp(c, d, 1).dtype()));
 }
 
 }  // namespace

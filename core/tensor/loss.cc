@@ -27,9 +27,9 @@ Expr Reduced(const Expr& loss, Reduction reduction) {
   return loss;
 }
 
-std::optional<Expr> CheckSameShape(std::string_view name, const Expr& x, const Expr& y) {
-  if (!x.ok()) return x;
-  if (!y.ok()) return y;
+// Operands of one shape, as floats.
+std::optional<Expr> Prepare(std::string_view name, Expr& x, Expr& y) {
+  if (auto error = AsFloats({&x, &y})) return error;
   if (x.shape() == y.shape()) return std::nullopt;
   return Fail(x, "{}: prediction {} and target {} differ in shape", name, ShapeText(x.shape()),
               ShapeText(y.shape()));
@@ -86,54 +86,68 @@ std::optional<Reduction> ReductionFromName(std::string_view name) {
   return std::nullopt;
 }
 
-Expr MseLoss(const Expr& x, const Expr& y, Reduction reduction) {
-  if (auto error = CheckSameShape("mse_loss", x, y)) return *error;
+Expr MseLoss(const Expr& prediction, const Expr& target, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = Prepare("mse_loss", x, y)) return *error;
   return Reduced(Square(x - y), reduction);
 }
 
-Expr L1Loss(const Expr& x, const Expr& y, Reduction reduction) {
-  if (auto error = CheckSameShape("l1_loss", x, y)) return *error;
+Expr L1Loss(const Expr& prediction, const Expr& target, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = Prepare("l1_loss", x, y)) return *error;
   return Reduced(Abs(x - y), reduction);
 }
 
-Expr SmoothL1Loss(const Expr& x, const Expr& y, double beta, Reduction reduction) {
-  if (auto error = CheckSameShape("smooth_l1_loss", x, y)) return *error;
+Expr SmoothL1Loss(const Expr& prediction, const Expr& target, double beta, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = Prepare("smooth_l1_loss", x, y)) return *error;
   if (!(beta >= 0)) return Fail(x, "smooth_l1_loss: beta {} is negative", beta);
   if (beta == 0) return L1Loss(x, y, reduction);
   const Expr d = x - y;
   return Reduced(Where(Lt(Abs(d), beta), d * d * (0.5 / beta), Abs(d) - beta * 0.5), reduction);
 }
 
-Expr HuberLoss(const Expr& x, const Expr& y, double delta, Reduction reduction) {
-  if (auto error = CheckSameShape("huber_loss", x, y)) return *error;
+Expr HuberLoss(const Expr& prediction, const Expr& target, double delta, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = Prepare("huber_loss", x, y)) return *error;
   if (!(delta > 0)) return Fail(x, "huber_loss: delta {} is not positive", delta);
   const Expr d = x - y;
   return Reduced(Where(Le(Abs(d), delta), d * d * 0.5, (Abs(d) - delta * 0.5) * delta), reduction);
 }
 
-Expr SoftMarginLoss(const Expr& x, const Expr& y, Reduction reduction) {
-  if (auto error = CheckSameShape("soft_margin_loss", x, y)) return *error;
+Expr SoftMarginLoss(const Expr& prediction, const Expr& target, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = Prepare("soft_margin_loss", x, y)) return *error;
   return Reduced(Softplus(-(x * y)), reduction);
 }
 
-Expr HingeEmbeddingLoss(const Expr& x, const Expr& y, double margin, Reduction reduction) {
+Expr HingeEmbeddingLoss(const Expr& prediction, const Expr& target, double margin,
+                        Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = AsFloats({&x, &y})) return *error;
   const Expr far = Relu(margin - x);
   // A target that is neither counts as both, as in PyTorch.
   return Reduced(Where(Ne(y, -1), x, 0) + Where(Ne(y, 1), far, 0), reduction);
 }
 
-Expr MarginRankingLoss(const Expr& a, const Expr& b, const Expr& y, double margin,
+Expr MarginRankingLoss(const Expr& first, const Expr& second, const Expr& target, double margin,
                        Reduction reduction) {
+  Expr a = first, b = second, y = target;
+  if (auto error = AsFloats({&a, &b, &y})) return *error;
   return Reduced(Relu(-y * (a - b) + margin), reduction);
 }
 
-Expr KlDiv(const Expr& x, const Expr& y, bool log_target, Reduction reduction) {
+Expr KlDiv(const Expr& prediction, const Expr& target, bool log_target, Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = AsFloats({&x, &y})) return *error;
   if (log_target) return Reduced(Exp(y) * (y - x), reduction);
   return Reduced(XLogY(y, y) - y * x, reduction);
 }
 
-Expr PoissonNllLoss(const Expr& x, const Expr& y, const PoissonOptions& options,
+Expr PoissonNllLoss(const Expr& prediction, const Expr& target, const PoissonOptions& options,
                     Reduction reduction) {
+  Expr x = prediction, y = target;
+  if (auto error = AsFloats({&x, &y})) return *error;
   Expr loss = options.log_input ? Exp(x) - y * x : x - y * Log(x + options.eps);
   if (options.full) {
     const Expr large = Gt(y, 1);
@@ -144,11 +158,10 @@ Expr PoissonNllLoss(const Expr& x, const Expr& y, const PoissonOptions& options,
   return Reduced(loss, reduction);
 }
 
-Expr GaussianNllLoss(const Expr& x, const Expr& y, const Expr& var, bool full, double eps,
-                     Reduction reduction) {
-  if (!x.ok()) return x;
-  if (!var.ok()) return var;
-  Expr spread = var;
+Expr GaussianNllLoss(const Expr& prediction, const Expr& target, const Expr& var, bool full,
+                     double eps, Reduction reduction) {
+  Expr x = prediction, y = target, spread = var;
+  if (auto error = AsFloats({&x, &y, &spread})) return *error;
   if (spread.rank() + 1 == x.rank()) spread = Unsqueeze(spread, -1);
   // The derivative passes where the variance is below eps too.
   spread = spread + Detach(Clamp(spread, eps, std::nullopt) - spread);
@@ -158,9 +171,10 @@ Expr GaussianNllLoss(const Expr& x, const Expr& y, const Expr& var, bool full, d
   return Reduced(loss, reduction);
 }
 
-Expr BinaryCrossEntropy(const Expr& probability, const Expr& target, Reduction reduction,
+Expr BinaryCrossEntropy(const Expr& prediction, const Expr& labels, Reduction reduction,
                         const BinaryOptions& options) {
-  if (auto error = CheckSameShape("binary_cross_entropy", probability, target)) return *error;
+  Expr probability = prediction, target = labels;
+  if (auto error = Prepare("binary_cross_entropy", probability, target)) return *error;
   const auto log = [&](const Expr& x) {
     return options.least_log ? Clamp(Log(x), *options.least_log, std::nullopt) : Log(x);
   };
@@ -169,10 +183,11 @@ Expr BinaryCrossEntropy(const Expr& probability, const Expr& target, Reduction r
   return Reduced(loss, reduction);
 }
 
-Expr BinaryCrossEntropyWithLogits(const Expr& logits, const Expr& target,
+Expr BinaryCrossEntropyWithLogits(const Expr& prediction, const Expr& labels,
                                   const std::optional<Expr>& positive_weight, Reduction reduction,
                                   const std::optional<Expr>& weight) {
-  if (auto error = CheckSameShape("binary_cross_entropy", logits, target)) return *error;
+  Expr logits = prediction, target = labels;
+  if (auto error = Prepare("binary_cross_entropy", logits, target)) return *error;
   // log(1 + exp(-x)) without overflow.
   const Expr cost = Softplus(-logits);
   const Expr positive = positive_weight ? target * *positive_weight : target;
@@ -182,9 +197,11 @@ Expr BinaryCrossEntropyWithLogits(const Expr& logits, const Expr& target,
   return Reduced(loss, reduction);
 }
 
-Expr CosineEmbeddingLoss(const Expr& a, const Expr& b, const Expr& y, double margin,
+Expr CosineEmbeddingLoss(const Expr& first, const Expr& second, const Expr& y, double margin,
                          Reduction reduction) {
   constexpr double kEps = 1e-12;
+  Expr a = first, b = second;
+  if (auto error = AsFloats({&a, &b})) return *error;
   const auto size = [](const Expr& x) { return Sum(x * x, -1) + kEps; };
   const Expr cosine = Sum(a * b, -1) / Sqrt(size(a) * size(b));
   const Expr far = Relu(cosine - margin);

@@ -1,4 +1,5 @@
-// Losses. Those of probabilities and labels have the classes along axis 1, or 0 of a vector.
+// Losses. Those of probabilities and labels have the classes along axis 1, or 0 of a vector. Where
+// they compute with integers these become floats first.
 //
 //   Expr loss = CrossEntropy(logits, labels, {.label_smoothing = 0.1});
 #pragma once

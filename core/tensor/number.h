@@ -4,8 +4,11 @@
 //   half tensor and 2.5 -> half;  int tensor and 2.5 -> weakfloat;  bool tensor and 2 -> weakint
 #pragma once
 
+#include <absl/status/status.h>
+
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "core/ir/dtype.h"
@@ -58,5 +61,13 @@ class Number {
   int64_t int_ = 0;
   double float_ = 0;
 };
+
+// OK if the dtype has the number; of a float beside an integer dtype, if it has the whole part.
+// bool and floats have every number: it is compared with 0, or rounded.
+absl::Status CheckFits(Number value, DType dtype);
+// The error of a number that is too large or too small, with its own message. An InvalidArgument
+// which IsOverflow knows from others, for languages that tell them apart.
+absl::Status Overflow(std::string_view message);
+bool IsOverflow(const absl::Status& status);
 
 }  // namespace tensord

@@ -60,7 +60,7 @@ Expr ReduceOver(ReduceKind kind, const Expr& x, Shape axes) {
   if (empty) {
     const Scalar identity = ReduceIdentity(kind, x.dtype());
     if (IsFloat(x.dtype())) return Full(x.graph(), kept, identity.f, x.dtype());
-    return Full(x.graph(), kept, identity.i, x.dtype());
+    return BroadcastTo(Expr(&x.graph(), x.graph().Int(x.dtype(), identity.i)), kept);
   }
   return ints.size() == 1 ? x : Apply(Op::kReduce, {x}, ints);
 }

@@ -337,7 +337,7 @@ Expr UserKernelBody::Reduce(Graph& graph, ReduceKind kind, const Expr& value,
   if (turnless) {
     const Scalar identity = ReduceIdentity(kind, dtype);
     return IsFloat(dtype) ? Constant(graph, identity.f, result)
-                          : Constant(graph, identity.i, result);
+                          : Cast(Expr(&graph, graph.Int(dtype, identity.i)), result);
   }
   const int64_t ints[] = {static_cast<int64_t>(kind)};
   return Cast(Expr(&graph, graph.TryMake({.op = Op::kFold, .src = src, .ints = ints})), result);

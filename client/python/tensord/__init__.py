@@ -68,6 +68,7 @@ from tensord.dtypes import (
     dtype,
     finfo,
     float8_e4m3,
+    float8_e4m3fn,
     float8_e4m3fnuz,
     float8_e5m2,
     float8_e5m2fnuz,

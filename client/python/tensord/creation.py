@@ -231,7 +231,9 @@ def block_diag(*tensors: Any) -> Tensor:
 def vander(x: Tensor, n: Optional[int] = None, increasing: bool = False, *, N: Optional[int] = None) -> Tensor:
     """Powers of a vector as columns, x^(n-1) ... x^0 or, if `increasing`, the other way round; n is its length."""
     columns = n if N is None else N
-    return _tensord._vander(x, x.shape[0] if columns is None else columns, increasing)
+    if columns is None:
+        columns = x.shape[0] if x.ndim else 0
+    return _tensord._vander(x, columns, increasing)
 
 
 def _window(name: str, n: int, periodic: bool, parameters: Sequence[float], dtype: Optional[DTypeLike]) -> Tensor:

@@ -49,6 +49,8 @@ float16: Final[DType] = dtype("float16")
 bfloat16: Final[DType] = dtype("bfloat16")
 float32: Final[DType] = dtype("float32")
 float64: Final[DType] = dtype("float64")
+#: Of the IR's ops that have no value. No tensor has it: an error wherever a tensor's dtype is asked for.
+void: Final[DType] = DType("void")
 #: Of plain numbers: they take the dtype of what stands beside them, and have no storage.
 weakint: Final[DType] = dtype("weakint")
 weakfloat: Final[DType] = dtype("weakfloat")
@@ -183,7 +185,7 @@ __all__ = [
     "from_bits",
     "bool_", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
     "float8_e4m3", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-    "float16", "bfloat16", "float32", "float64", "weakint", "weakfloat",
+    "float16", "bfloat16", "float32", "float64", "weakint", "weakfloat", "void",
     "char", "uchar", "byte", "short", "ushort", "int_", "uint", "long", "ulong", "half", "float_", "double",
     "float8_e4m3fn", "fp8e4m3", "fp8e5m2", "fp8e4m3fnuz", "fp8e5m2fnuz",
     "fp8_ocp", "fp8_fnuz", "fp8s", "floats", "sints", "uints", "ints", "int8s", "int16s", "int32s", "int64s", "weaks",

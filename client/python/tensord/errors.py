@@ -22,6 +22,10 @@ class InvalidArgumentError(TensordError, ValueError, RuntimeError):
     """
 
 
+class NumberOverflowError(InvalidArgumentError, OverflowError):
+    """A number that the dtype lacks."""
+
+
 class DeadlineExceededError(TensordError, TimeoutError):
     """The timeout passed. What was sent may still be done."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
-from _tensord import Tensor
+from _tensord import Tensor, _from_bits
 
 
 def from_dlpack(array: Any) -> Tensor:
@@ -14,8 +14,16 @@ def from_dlpack(array: Any) -> Tensor:
 
 
 def rebuild(data: np.ndarray[Any, Any], dtype: str, requires_grad: bool) -> Tensor:
-    """What a pickled tensor comes back by."""
-    return Tensor(data, dtype, requires_grad=requires_grad)
+    """What a pickled tensor comes back by: from its elements, or their bits if NumPy lacks the dtype."""
+    # A pickle may come from a machine of another byte order.
+    native = np.ascontiguousarray(data, data.dtype.newbyteorder("=")).reshape(data.shape)
+    made = _from_bits(native, dtype)
+    return made.requires_grad_() if requires_grad else made
+
+
+def rebuild_number(value: Union[int, float]) -> Tensor:
+    """What a pickled plain number comes back by."""
+    return Tensor(value)
 
 
 __all__ = ["from_dlpack"]
