@@ -256,3 +256,24 @@ def test_a_step_leaves_no_history():
         tensord.ones(1).numpy()
         bytes_held.append(tensord.counters()["live_bytes"])
     assert bytes_held[-1] == bytes_held[1], bytes_held
+
+
+def test_a_plain_number_is_no_target():
+    x = Tensor([1.0, 2.0])
+    for number in (Tensor(3.0), Tensor(3.0) * 2, Tensor(3.0).reshape(1)):
+        with pytest.raises(RuntimeError, match="target 0 is a plain number"):
+            (x * number).sum().gradient(number)
+    for target in (Tensor(3.0, dtype="float32"), Tensor(3.0).clone(), Tensor([1, 2]) * 2.5):
+        assert (x * target).sum().gradient(target)[0].shape == target.shape
+
+
+def test_derivatives_that_are_not_known_are_errors():
+    x, n = Tensor([0.5, 0.75]), Tensor([2.0, 3.0])
+    for y, target in ((tensord.special.gammainc(n, x), n), (tensord.special.gammaincc(n, x), n),
+                      (tensord.special.legendre_polynomial_p(x, n), n)):
+        with pytest.raises(NotImplementedError, match="no derivative in"):
+            y.sum().gradient(target)
+        y.sum().gradient(x)
+    first = tensord.special.legendre_polynomial_p(x, n).sum().gradient(x)[0]
+    with pytest.raises(NotImplementedError, match="legendre_polynomial_p has no second derivative"):
+        first.sum().gradient(x)

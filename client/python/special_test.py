@@ -40,7 +40,7 @@ def test_derivative_of_a_polynomial(name):
     gradient = got.sum().gradient(x)[0].numpy()
     expected = difference(lambda x: getattr(special, name)(x, n), points, 1e-5).sum(1, keepdims=True)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
-    with pytest.raises(ValueError, match="while loop has none"):
+    with pytest.raises(NotImplementedError, match=f"{name} has no second derivative"):
         (gradient_again,) = got.sum().gradient(x)
         gradient_again.sum().gradient(x)
 

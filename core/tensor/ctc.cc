@@ -143,14 +143,14 @@ Expr CtcLoss(const Expr& log_probs, const Expr& targets, const Expr& input_lengt
       .skips = LogicalAnd(Ne(state, options.blank), Ne(state, Shifted(state, 2, options.blank))),
       .steps = Cast(Unsqueeze(input_lengths, 1), DType::kInt64),
       .ends = LogicalOr(Eq(index, end), Eq(index, end - 1))};
-  const Expr log_likelihood = Detach(LogLikelihood(a));
+  const Expr log_likelihood = LogLikelihood(a);
   const Expr impossible = Lt(log_likelihood, kNever / 2);
   const double other = options.zero_infinity ? 0.0 : std::numeric_limits<double>::infinity();
   const double slope = options.zero_infinity ? 0.0 : std::numeric_limits<double>::quiet_NaN();
-  // Nothing, with the derivatives of the loss.
+  // Nothing, with the derivatives of the loss, which can be derived again.
   const Expr slopes = GradientOf(a, f, log_likelihood, impossible, slope);
   const Expr nothing = Sum(WithSlope(FullLike(f, 0), f, slopes), {0, 2});
-  Expr loss = Where(impossible, other, -log_likelihood) + nothing;
+  Expr loss = Detach(Where(impossible, other, -log_likelihood)) + nothing;
   loss = Cast(loss, LeastUpperFloat(log_probs.dtype()));
   if (reduction == Reduction::kMean) loss = loss / Maximum(target_lengths, 1);
   return reduction == Reduction::kMean  ? Mean(loss)

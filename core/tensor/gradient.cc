@@ -69,6 +69,13 @@ Expr OfReduce(const Step& s, int) {
   return s.g;
 }
 
+Expr OfSlope(const Step& s, int i) {
+  if (i == 0) return s.g;
+  const std::string_view reason = s.y.node()->text;
+  if (reason.empty()) return s.g * s.x(2);
+  return Expr(&s.y.graph(), Unimplemented("gradient: {}", reason));
+}
+
 // A rule per op through which derivatives flow; at others they end. Movement is in Backward.
 Rule RuleOf(Op op) {
   static const auto& rules = *[] {
@@ -93,7 +100,7 @@ Rule RuleOf(Op op) {
         {Op::kWhere, [](const Step& s, int i) {
            return i == 1 ? Where(s.x(0), s.g, 0) : Where(s.x(0), 0, s.g);
          }},
-        {Op::kWithSlope, [](const Step& s, int i) { return i == 0 ? s.g : s.g * s.x(2); }},
+        {Op::kWithSlope, OfSlope},
         {Op::kReduce, OfReduce},
         {Op::kPlace,
          [](const Step& s, int) {
@@ -434,6 +441,14 @@ std::optional<Expr> Check(const Expr& loss, absl::Span<const Expr> targets,
     if (!IsFloat(targets[i].dtype())) {
       return Fail(loss, "gradient: target {} is {}, only floats have gradients", i,
                   Name(targets[i].dtype()));
+    }
+    // A constant is one node wherever it occurs, so what depends on it cannot be told.
+    const OpSet kOfConstants = OpBit(Op::kConst) | MovementOps();
+    if (IsWeak(targets[i].dtype()) && !(targets[i].node()->below_ops & ~kOfConstants)) {
+      return Fail(loss,
+                  "gradient: target {} is a plain number, not a tensor with data; give it a dtype, "
+                  "or clone() it",
+                  i);
     }
   }
   return std::nullopt;

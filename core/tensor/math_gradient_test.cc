@@ -1,6 +1,9 @@
 // First and second derivatives of elementwise functions, activations, norms, statistics and losses
 // against central differences.
+#include <fmt/format.h>
+
 #include <cmath>
+#include <limits>
 
 #include "core/tensor/activation.h"
 #include "core/tensor/create.h"
@@ -10,6 +13,7 @@
 #include "core/tensor/loss.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/norm.h"
+#include "core/tensor/polynomials.h"
 #include "core/tensor/special.h"
 #include "core/tensor/statistics.h"
 #include "core/tensor/testing.h"
@@ -71,6 +75,18 @@ TEST(MathGradient, OfUnaryFunctionsTwice) {
       {"sinc",        Sinc,        0.2,  1.8},
       {"entr",        Entr,        0.2,  2},
       {"logit",       [](const Expr& x) { return Logit(x); }, 0.2, 0.8},
+      {"bessel_j0",   BesselJ0,    0.5,  9},
+      {"bessel_j1",   BesselJ1,    0.5,  9},
+      {"bessel_y0",   BesselY0,    0.5,  9},
+      {"bessel_y1",   BesselY1,    0.5,  9},
+      {"k0",          K0,          0.4,  4},
+      {"k0e",         K0e,         0.4,  4},
+      {"k1",          K1,          0.4,  4},
+      {"k1e",         K1e,         0.4,  4},
+      {"spherical_bessel_j0", SphericalBesselJ0, 0.2, 6},
+      {"airy_ai",     AiryAi,      -3,   3},
+      {"erfcx",       Erfcx,       -1,   3},
+      {"log10",       Log10,       0.4,  3},
       {"pow 2.5",     [](const Expr& x) { return Pow(x, 2.5); }, 0.5, 2},
       {"pow -3",      [](const Expr& x) { return Pow(x, -3); }, 0.6, 2},
       {"pow of 1.5",  [](const Expr& x) { return Pow(1.5, x); }, -2, 2},
@@ -108,7 +124,9 @@ TEST(MathGradient, OfFunctionsWithCorners) {
       // clang-format on
   };
   for (const UnaryCase& c : cases) {
-    ExpectGradient(c.name, [&](Operands x) { return c.f(x[0]); }, {X({6}, c.low, c.high)});
+    const Function f = [&c](Operands x) { return c.f(x[0]); };
+    ExpectGradient(c.name, f, {X({6}, c.low, c.high)});
+    ExpectGradient(std::string(c.name) + " twice", DerivativeOf(f), {X({6}, c.low, c.high)}, 2e-5);
   }
 }
 
@@ -140,6 +158,10 @@ TEST(MathGradient, OfBinaryFunctionsTwice) {
         "igamma in x",
         [f](Operands x) { return f(Full(x[0].graph(), {3}, 2.5, DType::kFloat64), x[0]); },
         {X({3}, 0.5, 6)}, 2e-6);
+    ExpectGradient("igamma in x twice", DerivativeOf([f](Operands x) {
+                     return f(Full(x[0].graph(), {3}, 2.5, DType::kFloat64), x[0]);
+                   }),
+                   {X({3}, 0.5, 6)}, 2e-5);
   }
 }
 
@@ -186,7 +208,10 @@ TEST(MathGradient, OfNormsAndStatistics) {
        {X({2, 4}), X({2, 4}, -2, 2, 5)}},
       {"pdist", [](Operands x) { return Pdist(x[0]); }, {X({4, 3})}},
   };
-  for (const Case& c : cases) ExpectGradient(c.name, c.f, c.inputs, 2e-6);
+  for (const Case& c : cases) {
+    ExpectGradient(c.name, c.f, c.inputs, 2e-6);
+    ExpectGradient(std::string(c.name) + " twice", DerivativeOf(c.f), c.inputs, 2e-5);
+  }
 }
 
 TEST(MathGradient, OfLosses) {
@@ -258,7 +283,53 @@ TEST(MathGradient, OfLosses) {
        },
        {X({4, 2, 3})}},
   };
-  for (const Case& c : cases) ExpectGradient(c.name, c.f, c.inputs, 2e-6);
+  for (const Case& c : cases) {
+    ExpectGradient(c.name, c.f, c.inputs, 2e-6);
+    ExpectGradient(std::string(c.name) + " twice", DerivativeOf(c.f), c.inputs, 2e-5);
+  }
+}
+
+TEST(MathGradient, IsAnErrorWhereItIsNotKnown) {
+  Bench bench;
+  const Expr x = bench.Input(X({3}, 0.5, 0.9)), n = bench.Input(X({3}, 2, 3));
+  const auto slope = [](const Expr& y, const Expr& by) { return Gradient(Sum(y), {by})[0]; };
+  const std::pair<Expr, const char*> cases[] = {
+      {slope(Igamma(n, x), n),
+       "gradient: igamma has no derivative in its first argument; detach it"},
+      {slope(Igammac(n, x), n),
+       "gradient: igammac has no derivative in its first argument; detach it"},
+      {slope(LegendreP(x, n), n),
+       "gradient: legendre_polynomial_p has no derivative in its degree; detach it"},
+      {slope(slope(LegendreP(x, n), x), x),
+       "gradient: legendre_polynomial_p has no second derivative"},
+      {slope(Igamma(n, x), x), ""},
+      {slope(slope(Igamma(n, x), x), n), ""},  // of the density in x
+      {slope(Igamma(Detach(n), x) * n, n), ""},
+      {slope(HermiteH(x, n), x), ""},
+  };
+  for (const auto& [gradient, message] : cases) {
+    EXPECT_EQ(ErrorOf(gradient), message);
+    EXPECT_EQ(gradient.ok() || gradient.status().code() == absl::StatusCode::kUnimplemented, true);
+  }
+}
+
+TEST(MathGradient, OfHypotAtTheLargestAndTheLeast) {
+  constexpr double kMax = std::numeric_limits<float>::max();
+  constexpr double kLeast = std::numeric_limits<float>::denorm_min();
+  const double half = std::sqrt(0.5);
+  const struct {
+    double x, y, by_x, by_y;
+  } cases[] = {{kMax, kMax, half, half},    {kMax, -kMax, half, -half}, {kMax, 0, 1, 0},
+               {-kMax, 1, -1, 0},           {3, 4, 0.6, 0.8},           {1e-30, 1e-30, half, half},
+               {kLeast, kLeast, half, half}};
+  for (const auto& c : cases) {
+    Bench bench;
+    const Expr x = bench.Input(DType::kFloat32, {1}, {c.x});
+    const Expr y = bench.Input(DType::kFloat32, {1}, {c.y});
+    const std::vector<Expr> slopes = Gradient(Hypot(x, y), {x, y});
+    ExpectNear(bench.Values(slopes[0]), {c.by_x}, 1e-6, fmt::format("{} {}", c.x, c.y));
+    ExpectNear(bench.Values(slopes[1]), {c.by_y}, 1e-6, fmt::format("{} {}", c.x, c.y));
+  }
 }
 
 TEST(MathGradient, OfTheEnds) {

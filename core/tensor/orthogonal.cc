@@ -198,9 +198,10 @@ SvdParts SvdStep(const Expr& a, const Expr& u, const Expr& v) {
   const Expr f = Where(diagonal, w * 0.5, (alpha * down + beta * across) * gaps);
   Expr turned = u + MatMul(u, e);
   if (Rows(a) > n) {
-    // What a brings from outside the span of u.
+    // What a brings from outside the span of u, whose columns are orthogonal only nearly: 1 + r is
+    // the inverse of u^T u to second order.
     const Expr scale = Where(Eq(across, 0), 0, 1 / Where(Eq(across, 0), 1, across));
-    turned = turned + (av - MatMul(u, t)) * scale;
+    turned = turned + (av - MatMul(u, t + MatMul(r, t))) * scale;
   }
   return {turned, s, v + MatMul(v, f)};
 }
@@ -328,13 +329,18 @@ Expr Pinv(const Expr& a, const Cutoff& cutoff) {
   const Expr counted = Counted(svd.s, std::max(Rows(a), Columns(a)), cutoff, dtype);
   const Expr inverse = Where(counted, 1 / Where(counted, svd.s, 1), 0);
   const Expr y = Detach(MatMul(Transposed(svd.vh) * Unsqueeze(inverse, -2), Transposed(svd.u)));
-  // Golub and Pereyra, 1973.
-  const Expr d = x - Detach(x), dt = Transposed(d), yt = Transposed(y), fixed = Detach(x);
-  const Expr left = EyeLike(x, Columns(x), Columns(x)) - MatMul(y, fixed);
-  const Expr right = EyeLike(x, Rows(x), Rows(x)) - MatMul(fixed, y);
-  const Expr change = MatMul(MatMul(y, MatMul(yt, dt)), right) +
-                      MatMul(MatMul(left, MatMul(dt, yt)), y) - MatMul(MatMul(y, d), y);
-  return Cast(WithDerivativeOf(y, change), dtype);
+  const Expr fixed = Detach(x), d = x - fixed, dt = Transposed(d);
+  // What d makes of the inverse z of a matrix w, to first order: Golub and Pereyra, 1973.
+  const auto change = [&](const Expr& w, const Expr& z) {
+    const Expr zt = Transposed(z);
+    const Expr left = EyeLike(x, Columns(x), Columns(x)) - MatMul(z, w);
+    const Expr right = EyeLike(x, Rows(x), Rows(x)) - MatMul(w, z);
+    return MatMul(MatMul(z, MatMul(zt, dt)), right) + MatMul(MatMul(left, MatMul(dt, zt)), z) -
+           MatMul(MatMul(z, d), z);
+  };
+  // Half way between the two it is right to second order.
+  const Expr half = y + change(fixed, y) * 0.5;
+  return Cast(WithDerivativeOf(y, change(fixed + d * 0.5, half)), dtype);
 }
 
 Expr MatrixRank(const Expr& a, const Cutoff& cutoff) {

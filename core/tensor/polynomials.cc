@@ -1,5 +1,7 @@
 #include "core/tensor/polynomials.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <vector>
 
@@ -78,7 +80,10 @@ Expr PolynomialOf(const Family& family, const Expr& a, const Expr& b) {
     const std::vector<Expr> made = Recurrence(family, x, Where(usual, given, 0));
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     const Expr other = Where(Lt(given, 0), FullLike(x, 0), kNan);
-    return WithSlope(Where(usual, made[0], other), x, Where(usual, made[1], other));
+    const Expr slope = WithoutSlope(Detach(Where(usual, made[1], other)), x,
+                                    fmt::format("{} has no second derivative", family.name));
+    return WithoutSlope(WithSlope(Where(usual, made[0], other), x, slope), n,
+                        fmt::format("{} has no derivative in its degree; detach it", family.name));
   });
 }
 

@@ -351,18 +351,20 @@ Expr Zeta(const Expr& a, const Expr& b) {
   });
 }
 
-// The derivative in x is x^(a - 1) e^-x / gamma(a); that in a has no closed form, and is not given.
+// The derivative in x is x^(a - 1) e^-x / gamma(a); that in a has no closed form.
 Expr Igamma(const Expr& a, const Expr& b) {
   return InFloat64("igamma", a, b, [](const Expr& s, const Expr& x) {
     const Expr density = Exp((s - 1) * Log(x) - x - Lgamma(s));
-    return WithSlope(IncompleteGamma(s, x).lower, x, density);
+    return WithoutSlope(WithSlope(IncompleteGamma(s, x).lower, x, density), s,
+                        "igamma has no derivative in its first argument; detach it");
   });
 }
 
 Expr Igammac(const Expr& a, const Expr& b) {
   return InFloat64("igammac", a, b, [](const Expr& s, const Expr& x) {
     const Expr density = Exp((s - 1) * Log(x) - x - Lgamma(s));
-    return WithSlope(IncompleteGamma(s, x).upper, x, -density);
+    return WithoutSlope(WithSlope(IncompleteGamma(s, x).upper, x, -density), s,
+                        "igammac has no derivative in its first argument; detach it");
   });
 }
 

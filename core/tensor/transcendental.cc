@@ -207,6 +207,16 @@ Expr WithSlopes(const Expr& value, const Expr& x, const Expr& by_x, const Expr& 
   return Apply(Op::kWithSlope, {WithSlope(value, x, by_x), Cast(y, dtype), Cast(by_y, dtype)});
 }
 
+Expr WithoutSlope(const Expr& value, const Expr& x, std::string_view reason) {
+  if (!value.ok()) return value;
+  const Expr like_value = Cast(x, value.dtype()), zero = FullLike(value, 0);
+  if (!like_value.ok()) return like_value;
+  Graph& graph = value.graph();
+  return Expr(&graph, graph.TryMake({.op = Op::kWithSlope,
+                                     .src = {{value.node(), like_value.node(), zero.node()}},
+                                     .text = reason}));
+}
+
 Expr Exp(const Expr& x) { return FloatUnary(Op::kExp, x); }
 Expr Log(const Expr& x) { return FloatUnary(Op::kLog, x); }
 Expr Sin(const Expr& x) { return FloatUnary(Op::kSin, x); }

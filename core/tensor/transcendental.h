@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "core/tensor/build.h"
 #include "core/tensor/expr.h"
@@ -62,5 +63,8 @@ Expr WithSlope(const Expr& value, const Expr& x, const Expr& slope);
 // The same for a formula of two operands.
 Expr WithSlopes(const Expr& value, const Expr& x, const Expr& by_x, const Expr& y,
                 const Expr& by_y);
+// The value, of which the derivative with respect to x is not known: who asks for it gets an
+// UNIMPLEMENTED error with that reason, instead of zeros. x has the value's shape.
+Expr WithoutSlope(const Expr& value, const Expr& x, std::string_view reason);
 
 }  // namespace tensord
