@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import pickle
 import threading
 import warnings
@@ -481,6 +482,28 @@ def test_captured_functions_are_freed():
 @jit
 def by_name(x):
     return x + 1
+
+
+def test_numbers_that_differ_in_the_sign_of_zero_are_different():
+    numbers = [0.0, -0.0, np.float32(0), np.float32(-0.0), np.float64(0), np.float64(-0.0), np.float16(-0.0), 0j, complex(0.0, -0.0),
+               complex(-0.0, 0.0), complex(-0.0, -0.0), np.complex64(0), np.complex64(complex(0.0, -0.0))]
+    for wrap in (tensord.jit, tensord.function):
+        seen = []
+
+        @wrap
+        def step(x, number):
+            seen.append(number)
+            return x + 1
+
+        for _ in range(2):
+            for number in numbers:
+                step(Tensor([1.0]), number).numpy()
+                step(Tensor([1.0]), (number,)).numpy()
+        assert len(seen) == 2 * len(numbers)
+        for number in (math.nan, np.float32("nan")):
+            for _ in range(2):
+                step(Tensor([1.0]), number)
+        assert len(seen) == 2 * len(numbers) + 2
 
 
 def test_copies_and_pickles():

@@ -20,7 +20,7 @@ import numpy as np
 from _tensord import Tensor
 
 from tensord.autograd import custom_gradient
-from tensord.given import Givens, noting, still_hold
+from tensord.given import Givens, constant, noting, still_hold
 from tensord.training import is_training
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,11 +64,6 @@ def _unflatten(structure: Any, tensors: list[Tensor]) -> Any:
     return structure
 
 
-def _constant(value: Any) -> Any:
-    """The value as a key: 1, 1.0 and True are equal, as are 0.0 and -0.0, and yet make different programs."""
-    return type(value), value.hex() if isinstance(value, float) else value
-
-
 def _key(structure: Any) -> Any:
     """What decides, beside shapes and dtypes, whether a captured program serves these arguments."""
     if isinstance(structure, _Leaf):
@@ -76,8 +71,8 @@ def _key(structure: Any) -> Any:
     if isinstance(structure, (tuple, list)):
         return type(structure), tuple(_key(item) for item in structure)
     if isinstance(structure, dict):
-        return dict, tuple((_constant(key), _key(item)) for key, item in structure.items())
-    return _constant(structure)
+        return dict, tuple((constant(key), _key(item)) for key, item in structure.items())
+    return constant(structure)
 
 
 def _check_results(structure: Any, name: str) -> None:
@@ -123,8 +118,9 @@ class _Outside:
                 yield name, self._globals[name]
 
     def constants(self) -> tuple[Any, ...]:
-        return tuple((name, _constant(value)) for name, value in self._named()
-                     if value is None or type(value) in (bool, int, float, complex, str, bytes))
+        return tuple((name, constant(value)) for name, value in self._named()
+                     if value is None or type(value) in (bool, int, float, complex, str, bytes)
+                     or isinstance(value, np.generic))
 
     def tensors(self) -> list[Tensor]:
         return [value for _, value in self._named() if isinstance(value, Tensor)]
