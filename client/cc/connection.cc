@@ -4,8 +4,10 @@
 #include <absl/container/flat_hash_set.h>
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/grpcpp.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <utility>
@@ -28,6 +30,17 @@ constexpr size_t kReleaseCount = 64;
 constexpr uint64_t kReleaseBytes = 8 << 20;
 // Runs whose failure is remembered.
 constexpr size_t kFailures = 4096;
+
+// Whether this process is a fork of one that had opened a connection. relaxed: it is set while the
+// process has one thread.
+std::atomic<bool> forked = false;
+
+void NoteForks() {
+  static const int registered [[maybe_unused]] =
+      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+}
+
+bool IsForked() { return forked.load(std::memory_order_relaxed); }
 
 absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
@@ -356,6 +369,8 @@ absl::StatusOr<v1::Priority> ParsePriority(std::string_view name) {
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
                                                              const ConnectOptions& options) {
+  NoteForks();
+  TD_RETURN_IF_ERROR(CheckFork());
   v1::Hello hello;
   TD_ASSIGN_OR_RETURN(const v1::Priority priority, ParsePriority(options.priority));
   hello.set_priority(priority);
@@ -378,26 +393,56 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
 }
 
 Connection::Connection(std::string address) : address_(std::move(address)) {}
-Connection::~Connection() = default;
+Connection::~Connection() {
+  if (!IsForked()) return;
+  // To end them would be to wait for threads that are not there.
+  stream_.release();  // NOLINT(bugprone-unused-return-value)
+  stub_.release();    // NOLINT(bugprone-unused-return-value)
+}
+
+absl::Status Connection::CheckFork() {
+  if (!IsForked()) return absl::OkStatus();
+  return Unavailable(
+      "this process was forked from one that had connected to a daemon: the connection belongs to "
+      "the parent, and no other can be opened here; start processes by multiprocessing's 'spawn' "
+      "method and call connect() there, or fork before the first use of tensord");
+}
 
 const v1::Welcome& Connection::welcome() const { return stream_->welcome(); }
-void Connection::Close() { stream_->Cancel(); }
-absl::Status Connection::status() const { return stream_->ended(); }
-uint64_t Connection::NewHandle(Handle::Type type) { return stream_->NewHandle(type); }
-bool Connection::WasRefused(uint64_t sequence) const { return stream_->WasRefused(sequence); }
+void Connection::Close() {
+  if (!IsForked()) stream_->Cancel();
+}
+absl::Status Connection::status() const {
+  TD_RETURN_IF_ERROR(CheckFork());
+  return stream_->ended();
+}
+// Of a fork, nothing goes to the stream, whose lock may be held for ever.
+uint64_t Connection::NewHandle(Handle::Type type) {
+  return IsForked() ? 0 : stream_->NewHandle(type);
+}
+bool Connection::WasRefused(uint64_t sequence) const {
+  return !IsForked() && stream_->WasRefused(sequence);
+}
 
-void Connection::Release(uint64_t handle, uint64_t bytes) { stream_->Release(handle, bytes); }
+void Connection::Release(uint64_t handle, uint64_t bytes) {
+  if (!IsForked()) stream_->Release(handle, bytes);
+}
 
 uint64_t Connection::Send(v1::Command command) {
+  if (IsForked()) return 0;
   return command.has_run() ? stream_->SendRun(std::move(command))
                            : stream_->Send(std::move(command));
 }
 
 std::optional<absl::Status> Connection::AwaitRun(uint64_t sequence, absl::Time deadline) {
+  TD_RETURN_IF_ERROR(CheckFork());
   return stream_->AwaitRun(sequence, deadline);
 }
 
-absl::Status Connection::WaitForRoom(absl::Time deadline) { return stream_->AwaitRoom(deadline); }
+absl::Status Connection::WaitForRoom(absl::Time deadline) {
+  TD_RETURN_IF_ERROR(CheckFork());
+  return stream_->AwaitRoom(deadline);
+}
 
 absl::Status Connection::Upload(uint64_t handle, DType dtype, absl::Span<const int64_t> shape,
                                 const std::string& device, absl::Span<const char> data,
@@ -516,8 +561,8 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
 }
 
 absl::Status Connection::Wait(uint64_t handle, absl::Time deadline) {
-  if (handle == 0) FlushReleases();
   TD_RETURN_IF_ERROR(status());
+  if (handle == 0) FlushReleases();
   v1::WaitRequest request;
   request.set_session_token(welcome().session_token());
   request.set_sequence(stream_->last_sequence());

@@ -11,7 +11,9 @@
 // the Wait that asks for one of them. When the stream ends the session is over, and every later
 // call says why.
 //
-// Thread-safe.
+// Thread-safe, but for one process: gRPC's threads do not come along into a fork, and the daemon
+// would take parent and child for one. So a child can neither use its parent's connections, which
+// it says at once, nor open one; destructors do nothing there.
 #pragma once
 
 #include <absl/status/status.h>
@@ -60,6 +62,9 @@ class Connection {
 
   const v1::Welcome& welcome() const;
   const std::string& address() const { return address_; }
+
+  // An error in a process that was forked after there was a connection.
+  static absl::Status CheckFork();
 
   // Ends the session: what it owned on the daemon is freed, and later calls fail.
   void Close();

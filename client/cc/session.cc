@@ -50,6 +50,10 @@ StateRef Session::Apply(absl::Span<const StateRef> operands, const Expression& e
 
 std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, size_t count,
                                          const Expressions& expressions, Reads reads) {
+  // Before a lock that no thread of this process may ever give back.
+  if (absl::Status here = Connection::CheckFork(); !here.ok()) {
+    return std::vector<StateRef>(count, Failed(std::move(here)));
+  }
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
   std::vector<ValueRef> inside;
@@ -64,6 +68,9 @@ std::vector<StateRef> Session::ApplyMany(absl::Span<const StateRef> operands, si
 
 std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
                                      const Expressions& expressions) {
+  if (absl::Status here = Connection::CheckFork(); !here.ok()) {
+    return std::vector<StateRef>(count, Failed(std::move(here)));
+  }
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
   std::vector<StateRef> states = ApplyLocked({&operand, 1}, count, expressions);

@@ -17,6 +17,7 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   if (AnyVaries(shape)) {
     return InvalidArgument("data from the host has sizes that are numbers, not {}", TextOf(shape));
   }
+  TD_RETURN_IF_ERROR(Connection::CheckFork());
   {
     absl::MutexLock lock(&mu_);
     value = NewLeaf(dtype, {shape.begin(), shape.end()});

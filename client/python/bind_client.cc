@@ -108,6 +108,9 @@ void BindClient(py::module_& module) {
                            client.status().ok() ? "" : ", closed");
       });
   module.def("_connect", &Connect);
+  module.def(
+      "_check_fork", [] { RaiseIfError(client::Connection::CheckFork()); },
+      "An error in a process that cannot have a connection.");
   module.def("_set_current", [](std::optional<std::shared_ptr<Client>> client) {
     Current() = client ? std::move(*client) : nullptr;
   });

@@ -33,7 +33,11 @@ def connect(address: Optional[str] = None, *, device: Optional[str] = None,
     session gets while others want it as well: 16 for "interactive" to 4 for "normal" to 1 for
     "batch". InvalidArgumentError if it is none of these. `with connect() as client:` closes it at
     the end.
+
+    A connection belongs to its process. In one that is forked afterwards neither it nor another
+    one can be used, which is a ConnectionError: start processes by multiprocessing's "spawn".
     """
+    _tensord._check_fork()
     address = address or os.environ.get("TENSORD_ADDRESS") or None
     if address is not None:
         client = _connect(address, device, timeout, connect_timeout, priority)
@@ -101,9 +105,9 @@ class _Daemon:
     """A daemon of this process: it ends when the pipe to its standard input closes."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="tensord-")
-        self.address = f"unix:{self._folder.name}/sock"
-        log = Path(self._folder.name) / "log"
+        self._folder = Path(tempfile.mkdtemp(prefix="tensord-"))
+        self.address = f"unix:{self._folder}/sock"
+        log = self._folder / "log"
         reader, writer = os.pipe()
         with open(log, "wb") as errors:
             self._process = subprocess.Popen(
@@ -117,19 +121,25 @@ class _Daemon:
             answered = ready.readline()
         if not answered:
             self._process.wait()
-            raise UnavailableError(f"the private daemon did not start: {log.read_text().strip()}")
+            said = log.read_text().strip()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise UnavailableError(f"the private daemon did not start: {said}")
         print(f"tensord: started a private daemon at {self.address}, process {self._process.pid}; "
               "it ends with this one", file=sys.stderr)
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Lets go of the pipe: the daemon ends when all that have it did."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def close(self) -> None:
+        self.leave()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def alive(self) -> bool:
@@ -144,6 +154,19 @@ def _private_daemon() -> str:
     if _daemon is None or not _daemon.alive:
         _daemon = _Daemon()
     return _daemon.address
+
+
+def _forked() -> None:
+    # The connection, the daemon and its folder are the parent's.
+    global _connecting, _daemon
+    _connecting = threading.RLock()
+    _tensord._set_current(None)
+    if _daemon is not None:
+        _daemon.leave()
+        _daemon = None
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register
