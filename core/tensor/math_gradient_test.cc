@@ -193,6 +193,14 @@ TEST(MathGradient, OfNormsAndStatistics) {
       {"norm 1", [](Operands x) { return VectorNorm(x[0], 1); }, {X({3, 4})}},
       {"normalize", [](Operands x) { return NormalizeNorm(x[0], 2, 1); }, {X({3, 4})}},
       {"diff", [](Operands x) { return Diff(x[0], 2); }, {X({2, 5})}},
+      {"numerical_gradient",
+       [](Operands x) { return NumericalGradient(x[0], 1, {.spacing = 0.5, .edge_order = 2}); },
+       {X({2, 4})}},
+      {"sum_to",
+       [](Operands x) {
+         return SumTo(x[0], {1, 3});
+       },
+       {X({2, 4, 3})}},
       {"trapezoid", [](Operands x) { return Trapezoid(x[0], x[1]); }, {X({2, 4}), X({4})}},
       {"cumulative_trapezoid",
        [](Operands x) { return CumulativeTrapezoid(x[0], x[1]); },

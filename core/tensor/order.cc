@@ -256,6 +256,23 @@ Sorted NanMedian(const Expr& x, int64_t axis, Keep keep) {
   return MiddleOf("nanmedian", x, axis, keep, true);
 }
 
+namespace {
+
+Sorted ExtremeAt(const Expr& x, int64_t axis, Keep keep,
+                 Expr (*place)(const Expr&, int64_t, Keep)) {
+  const Expr index = place(x, axis, kKeepDims);
+  if (!index.ok()) return {index, index};
+  if (x.rank() == 0) return {x, index};
+  const Expr value = GatherAlong(x, axis, index);
+  if (keep == kKeepDims) return {value, index};
+  return {Squeeze(value, axis), Squeeze(index, axis)};
+}
+
+}  // namespace
+
+Sorted MaxAt(const Expr& x, int64_t axis, Keep keep) { return ExtremeAt(x, axis, keep, &ArgMax); }
+Sorted MinAt(const Expr& x, int64_t axis, Keep keep) { return ExtremeAt(x, axis, keep, &ArgMin); }
+
 Sorted Mode(const Expr& x, int64_t axis, Keep keep) {
   const absl::StatusOr<Rows> rows = RowsOf("mode", x, axis);
   if (!rows.ok()) return Error(x, rows.status());

@@ -28,6 +28,10 @@ Sorted KthValue(const Expr& x, int64_t k, int64_t axis = -1, Keep keep = kDropDi
 // The lower one of two in the middle; NaN if there is one. NanMedian leaves NaN out.
 Sorted Median(const Expr& x, int64_t axis, Keep keep = kDropDims);
 Sorted NanMedian(const Expr& x, int64_t axis, Keep keep = kDropDims);
+// The largest (smallest) and the first place of it; NaN counts as either. Only this element has a
+// derivative, where Max and Min share it among equal ones.
+Sorted MaxAt(const Expr& x, int64_t axis, Keep keep = kDropDims);
+Sorted MinAt(const Expr& x, int64_t axis, Keep keep = kDropDims);
 // The most frequent value, the smallest of several; the index is that of its last occurrence.
 Sorted Mode(const Expr& x, int64_t axis = -1, Keep keep = kDropDims);
 

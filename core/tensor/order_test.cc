@@ -172,5 +172,19 @@ TEST(Gradients, FollowTheElements) {
                  {x});
 }
 
+TEST(Extremes, AreAtTheFirstPlaceWhichAloneHasTheDerivative) {
+  Bench bench;
+  const Expr x = bench.Input(kFloat32, {2, 3}, Values{1, 3, 3, 2, kNan, kNan});
+  const Sorted most = MaxAt(x, 1), least = MinAt(x, -1, kKeepDims);
+  EXPECT_EQ(bench.Values(most.indices), (Values{1, 1}));
+  EXPECT_EQ(bench.Values(Select(most.values, 0, 0)), (Values{3}));
+  EXPECT_EQ(ShapeOf(least.values), (Sizes{2, 1}));
+  EXPECT_EQ(bench.Values(least.indices), (Values{0, 1}));
+  const Expr row = bench.Input(kFloat32, {3}, Values{1, 3, 3});
+  EXPECT_EQ(bench.Values(Gradient(MaxAt(row, 0).values, {row})[0]), (Values{0, 1, 0}));
+  EXPECT_EQ(bench.Values(Gradient(Max(row, 0), {row})[0]), (Values{0, 0.5, 0.5}));
+  EXPECT_FALSE(MaxAt(x, 2).values.ok());
+}
+
 }  // namespace
 }  // namespace tensord

@@ -11,6 +11,7 @@
 #include "core/tensor/movement.h"
 #include "core/tensor/nn.h"
 #include "core/tensor/scan.h"
+#include "core/tensor/size.h"
 
 namespace tensord {
 namespace {
@@ -92,6 +93,71 @@ Expr Diff(const Expr& x, int64_t n, int64_t axis, const std::optional<Expr>& pre
     result = x.dtype() == DType::kBool ? LogicalXor(later, earlier) : later - earlier;
   }
   return result;
+}
+
+Expr NumericalGradient(const Expr& x, int64_t axis, const GradientOptions& options) {
+  if (!x.ok()) return x;
+  const std::optional<int64_t> resolved = ResolveAxis(axis, x.rank());
+  if (!resolved || x.rank() == 0) return AxisError("gradient", x, axis);
+  const int64_t at = *resolved, size = x.shape()[at], order = options.edge_order;
+  if (order != 1 && order != 2) return Fail(x, "gradient: edge_order is {}, not 1 or 2", order);
+  if (Varies(size)) return Fail(x, "gradient: the size {} varies", SizeText(size));
+  if (size <= order) {
+    return Fail(x, "gradient: axis {} of {} has {} elements; edge_order {} needs {}", axis,
+                ShapeText(x.shape()), size, order, order + 1);
+  }
+  if (options.points && options.points->ok() && options.points->shape() != Dims{size}) {
+    return Fail(x, "gradient: points {} for axis {} of {}", ShapeText(options.points->shape()),
+                axis, ShapeText(x.shape()));
+  }
+  return InFloat32(x, [&](const Expr& f) {
+    // Between neighbours: the slopes, and at each inner point how much the one behind it counts.
+    const Expr steps = Diff(f, 1, at);
+    std::optional<Expr> distance;
+    if (options.points) {
+      Dims dims(f.rank(), 1);
+      dims[at] = -1;
+      distance = Reshape(Cast(Diff(*options.points, 1, 0), f.dtype()), dims);
+    }
+    const Expr slopes = distance ? steps / *distance : steps / options.spacing;
+    const auto part = [at](const Expr& e, int64_t from, int64_t to) {
+      return Shrink(e, at, from, to);
+    };
+    const int64_t n = size - 1;
+    Expr first = part(slopes, 0, 1), last = part(slopes, n - 1, n);
+    if (n == 1) return Cat({first, last}, at);
+    const Expr before = part(slopes, 0, n - 1), change = part(slopes, 1, n) - before;
+    Expr bend = change * 0.5;  // from a slope to that at the point behind it
+    if (distance) {
+      const Expr left = part(*distance, 0, n - 1), right = part(*distance, 1, n);
+      bend = change * (left / (left + right));
+    }
+    if (order == 2) {
+      first = first - part(bend, 0, 1);
+      last = last + part(change, n - 2, n - 1) - part(bend, n - 2, n - 1);
+    }
+    return Cat({first, before + bend, last}, at);
+  });
+}
+
+Expr SumTo(const Expr& x, absl::Span<const int64_t> shape) {
+  if (!x.ok()) return x;
+  const int64_t extra = x.rank() - static_cast<int64_t>(shape.size());
+  bool fits = extra >= 0;
+  std::vector<int64_t> over;
+  for (int64_t i = 0; fits && i < x.rank(); ++i) {
+    if (i < extra || (shape[i - extra] == 1 && x.shape()[i] != 1)) {
+      over.push_back(i);
+    } else {
+      fits = shape[i - extra] == x.shape()[i];
+    }
+  }
+  if (!fits) {
+    return Fail(x, "sum_to_size: {} does not broadcast to {}", ShapeText(shape),
+                ShapeText(x.shape()));
+  }
+  if (over.empty()) return x;
+  return Reshape(Sum(x, Axes(absl::Span<const int64_t>(over)), kKeepDims), shape);
 }
 
 namespace {

@@ -25,6 +25,17 @@ Expr Dist(const Expr& a, const Expr& b, double p = 2);
 Expr Diff(const Expr& x, int64_t n = 1, int64_t axis = -1,
           const std::optional<Expr>& prepend = std::nullopt,
           const std::optional<Expr>& append = std::nullopt);
+// How fast x grows along an axis, in its shape, by differences of neighbours: inside by the one
+// before and the one behind, at the ends by the one beside them (edge_order 1) or the two (2).
+// Points are `spacing` apart, or stand at `points` [n], whose distances need not be equal.
+struct GradientOptions {
+  double spacing = 1;
+  std::optional<Expr> points = std::nullopt;
+  int64_t edge_order = 1;
+};
+Expr NumericalGradient(const Expr& x, int64_t axis, const GradientOptions& options = {});
+// The sum over the axes that broadcasting to x's shape would have repeated, in that shape.
+Expr SumTo(const Expr& x, absl::Span<const int64_t> shape);
 // The integral over an axis by the trapezoidal rule: of points at x, a vector or of the shape of y,
 // or of points dx apart.
 Expr Trapezoid(const Expr& y, const std::optional<Expr>& x, double dx = 1, int64_t axis = -1);
