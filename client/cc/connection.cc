@@ -560,7 +560,8 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
   return absl::OkStatus();
 }
 
-absl::Status Connection::Wait(uint64_t handle, absl::Time deadline) {
+absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,
+                              std::vector<std::string>* kernels) {
   TD_RETURN_IF_ERROR(status());
   if (handle == 0) FlushReleases();
   v1::WaitRequest request;
@@ -570,6 +571,7 @@ absl::Status Connection::Wait(uint64_t handle, absl::Time deadline) {
   auto context = Context(deadline);
   v1::WaitReply reply;
   TD_RETURN_IF_ERROR(Explain(stub_->Wait(context.get(), request, &reply)));
+  if (kernels) kernels->assign(reply.kernels().begin(), reply.kernels().end());
   return Decode(reply.status());
 }
 

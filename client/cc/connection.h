@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/ir/dtype.h"
 #include "core/wire/handle.h"
@@ -97,7 +98,9 @@ class Connection {
   // the stream, which is faster than a call. Nothing if it failed so long ago that it is forgotten.
   std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline);
   // Waits until the device has done all commands sent so far, and says what became of the handle.
-  absl::Status Wait(uint64_t handle, absl::Time deadline);
+  // Of a program also which kernels a run of it launches.
+  absl::Status Wait(uint64_t handle, absl::Time deadline,
+                    std::vector<std::string>* kernels = nullptr);
   absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);
 
  private:

@@ -43,6 +43,38 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
   return RealizePending(std::move(roots));
 }
 
+absl::StatusOr<Session::Scheduled> Session::Schedule(absl::Span<const StateRef> states) {
+  if (IsTracing()) {
+    return FailedPrecondition(
+        "schedule: while a function is captured there is nothing to run yet; ask outside");
+  }
+  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  Scheduled result;
+  Programs programs;
+  {
+    absl::MutexLock lock(&mu_);
+    std::vector<ValueRef> roots;
+    for (const StateRef& state : states) {
+      TD_RETURN_IF_ERROR(state->error);
+      Settle(*state);
+      roots.push_back(state->value);
+    }
+    TD_RETURN_IF_ERROR(SendFiles(roots).status());
+    TD_RETURN_IF_ERROR(RealizeLocked(std::move(roots), &programs));
+    for (const auto& program : programs) {
+      v1::RunProgram run;
+      TD_RETURN_IF_ERROR(BindVariables(*program, run, {}));
+      result.variables.insert(run.variables().begin(), run.variables().end());
+    }
+  }
+  for (const auto& program : programs) {
+    std::vector<std::string> kernels;
+    TD_RETURN_IF_ERROR(connection_->Wait(program->handle, Deadline(), &kernels));
+    result.kernels.insert(result.kernels.end(), kernels.begin(), kernels.end());
+  }
+  return result;
+}
+
 // The roots, and with them whatever was assigned.
 absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
   // More than once if others assign while files are sent.
@@ -104,7 +136,7 @@ absl::Status Session::SendFile(Value& value) {
   return absl::OkStatus();
 }
 
-absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
+absl::Status Session::RealizeLocked(std::vector<ValueRef> roots, Programs* only_sent) {
   absl::flat_hash_set<const Value*> seen;
   std::erase_if(roots, [&seen](const ValueRef& root) {
     return root->buffer || !seen.insert(root.get()).second;
@@ -128,14 +160,19 @@ absl::Status Session::RealizeLocked(std::vector<ValueRef> roots) {
     with.insert(with.end(), values.begin(), values.end());
   }
   for (const auto& [devices, values] : places) {
-    TD_RETURN_IF_ERROR(RealizeTogether(values, devices));
+    TD_RETURN_IF_ERROR(RealizeTogether(values, devices, only_sent));
+  }
+  if (only_sent && !moved.empty()) {
+    return Unimplemented(
+        "schedule: a tensor is brought to other devices by no kernel; ask for it "
+        "where it is computed");
   }
   for (const ValueRef& value : moved) TD_RETURN_IF_ERROR(Move(*value));
   return absl::OkStatus();
 }
 
 absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
-                                      const std::vector<int64_t>& devices) {
+                                      const std::vector<int64_t>& devices, Programs* only_sent) {
   Plan plan;
   plan.devices = devices;
   TD_RETURN_IF_ERROR(Gather(all, nullptr, plan));
@@ -163,6 +200,10 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
   }
   TD_ASSIGN_OR_RETURN(const std::shared_ptr<const SentProgram> program,
                       Register(plan.program, devices, axes));
+  if (only_sent) {
+    only_sent->push_back(program);
+    return absl::OkStatus();
+  }
 
   v1::Command command;
   v1::RunProgram& run = *command.mutable_run();

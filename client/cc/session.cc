@@ -371,6 +371,14 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   return absl::OkStatus();
 }
 
+bool Session::IsOwnOfTrace(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  const Trace* trace = CurrentTrace(*this);
+  if (!trace || !state->error.ok()) return false;
+  const Value& value = *RootOf(*state).value;
+  return value.trace == trace->id && !value.leaf;
+}
+
 absl::Status Session::Rebind(const StateRef& target, const StateRef& source) {
   TD_RETURN_IF_ERROR(target->error);
   absl::MutexLock lock(&mu_);

@@ -250,9 +250,18 @@ class Session : public std::enable_shared_from_this<Session> {
   // that are bound now.
   absl::StatusOr<std::vector<int64_t>> ActualShape(const StateRef& state);
   absl::Status Realize(absl::Span<const StateRef> states);
+  // What Realize would launch, in order: it is compiled and not run. With the variables that a run
+  // would bind. Parameters that were never computed, which have programs of their own, are.
+  struct Scheduled {
+    std::vector<std::string> kernels;
+    std::map<std::string, int64_t> variables;
+  };
+  absl::StatusOr<Scheduled> Schedule(absl::Span<const StateRef> states);
   // Waits for the values on the device, and says the first error among them.
   absl::Status Wait(absl::Span<const StateRef> states);
   bool IsRealized(const StateRef& state);
+  // Whether the function that this thread captures computes it, so that nobody outside has it.
+  bool IsOwnOfTrace(const StateRef& state);
 
   // The tensor becomes `source`. Shape and dtype must be the tensor's.
   absl::Status Assign(const StateRef& target, const StateRef& source);
@@ -357,10 +366,13 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status SendFile(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Roots on any devices, in an order in which what is needed comes first.
-  absl::Status RealizeLocked(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // With `only_sent` the programs are sent and named there, and do not run.
+  using Programs = std::vector<std::shared_ptr<const SentProgram>>;
+  absl::Status RealizeLocked(std::vector<ValueRef> roots, Programs* only_sent = nullptr)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Roots that one program computes, on these devices.
   absl::Status RealizeTogether(const std::vector<ValueRef>& roots,
-                               const std::vector<int64_t>& devices)
+                               const std::vector<int64_t>& devices, Programs* only_sent)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // place.cc: values on several devices, and their way from one to another.

@@ -44,6 +44,9 @@ class WaitCall final : public grpc::ServerUnaryReactor,
     if (absl::IsCancelled(status)) return End(status);
     if (status.ok() && handle_ != 0) status = wait_->session().HandleStatus(handle_);
     Encode(status, reply_->mutable_status());
+    for (std::string& name : wait_->session().KernelNames(handle_)) {
+      reply_->add_kernels(std::move(name));
+    }
     End(absl::OkStatus());
   }
 

@@ -325,6 +325,14 @@ absl::Status Session::HandleStatus(uint64_t handle) {
   return tensor->error;
 }
 
+std::vector<std::string> Session::KernelNames(uint64_t handle) {
+  if (Handle::Unpack(handle).type != Handle::kProgram) return {};
+  absl::MutexLock lock(&mu_);
+  const absl::StatusOr<LoadedProgram*> program = programs_.Find(handle);
+  if (!program.ok() || !(*program)->executable) return {};
+  return (*program)->executable->kernel_names();
+}
+
 void Session::CountUploaded(uint64_t bytes) {
   absl::MutexLock lock(&mu_);
   counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);

@@ -135,6 +135,8 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   void CancelAwait(uint64_t id);
   // OK, or the error that the handle holds.
   absl::Status HandleStatus(uint64_t handle);
+  // Of a program that is compiled; none of other handles.
+  std::vector<std::string> KernelNames(uint64_t handle);
 
   // Calls `ready` (maybe before it returns) once the upload command of that transfer is executed.
   void BeginUpload(uint64_t transfer_id, uint64_t total_bytes, UploadReady ready);
