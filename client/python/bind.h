@@ -82,14 +82,19 @@ py::array ToNumpyBits(const Tensor& tensor);
 // A tensor of bits that ToNumpyBits gave.
 Tensor FromNumpyBits(const py::array& array, DType dtype);
 
+// Results as the named tuple that tensord/return_types.py has by this name; as they are if it has
+// none.
+py::tuple Named(const char* name, py::tuple results);
 // Several results of functions of the tensor language.
 std::vector<Tensor> LiftMany(
     const std::vector<Tensor>& operands, size_t count,
     const std::function<std::vector<Expr>(absl::Span<const Expr>)>& function);
 // An integer that the daemon computes, on which a shape depends. Waits.
 int64_t CountOf(const Tensor& count);
+// The tensors of `out`, one or as many as there are results, become those of the results.
+py::object Into(const py::object& out, const py::object& results, const std::string& name);
 // The target takes the value, for the method called `name`; dtype and shape must be its own.
-void AssignInPlace(const Tensor& target, const Tensor& value, const std::string& name);
+void AssignInPlace(const Tensor& target, Tensor value, const std::string& name);
 
 // ---- the parts
 

@@ -59,7 +59,14 @@ DType Of(py::handle value) {
 class DefaultScope {
  public:
   DefaultScope(py::object default_float, py::object default_int)
-      : float_(std::move(default_float)), int_(std::move(default_int)) {}
+      : float_(std::move(default_float)), int_(std::move(default_int)) {
+    if (!float_.is_none() && !IsFloat(ParseDType(float_))) {
+      Raise(InvalidArgument("default_dtypes: float is {}", Name(ParseDType(float_))));
+    }
+    if (!int_.is_none() && !IsInt(ParseDType(int_))) {
+      Raise(InvalidArgument("default_dtypes: int is {}", Name(ParseDType(int_))));
+    }
+  }
 
   static void Set(py::handle dtype) {
     const DType parsed = ParseDType(dtype);

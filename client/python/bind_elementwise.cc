@@ -332,7 +332,11 @@ void BindOthers(py::class_<Tensor>& tensor) {
            "minus infinity, where they stay integers.")
       .def("where", &WhereOf, py::arg("yes"), py::arg("no"),
            "Called on the condition, which is bool: elements of `yes` where it holds, else of "
-           "`no`.")
+           "`no`. Without them\nnonzero(as_tuple=True).")
+      .def("where",
+           [](const py::object& self) -> py::tuple {
+             return self.attr("nonzero")(py::arg("as_tuple") = true);
+           })
       .def("clamp", &ClampOf, py::arg("min") = py::none(), py::arg("max") = py::none(),
            "x, but at least min and at most max; max if they cross. Bounds are numbers or tensors. "
            "The derivative on a bound is 1.")
@@ -450,11 +454,12 @@ void BindOthers(py::class_<Tensor>& tensor) {
           "All elements become 0.")
       .def(
           "copy_",
-          [fill](const py::object& self, const Tensor& src) {
-            fill(self, py::cast(src));
+          [fill](const py::object& self, py::handle src) {
+            fill(self, src);
             return self;
           },
-          py::arg("src"), "The elements of src, which broadcasts, cast to the dtype of self.");
+          py::arg("src"),
+          "The elements of src, which broadcasts, cast to the dtype of self; a number is one.");
 }
 
 }  // namespace

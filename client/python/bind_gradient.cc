@@ -1,8 +1,10 @@
 // Gradients that are said by hand. The package gives these functions their signatures.
 #include "client/cc/tensor.h"
 #include "client/python/bind.h"
+#include "client/python/operands.h"
 #include "core/base/status.h"
 #include "core/tensor/custom_gradient.h"
+#include "core/tensor/statistics.h"
 
 namespace tensord::python {
 namespace {
@@ -44,6 +46,16 @@ void BindGradient(py::module_& module) {
       py::arg("like"));
   module.def("_custom_gradient", &CustomGradientOf, py::arg("value"), py::arg("inputs"),
              py::arg("stand_in"), py::arg("gradients"));
+  module.def(
+      "_numerical_gradient",
+      [](const Tensor& x, int64_t dim, double spacing, const std::optional<Tensor>& points,
+         int64_t edge_order) {
+        return WithOptional(x, {points}, [&](const Expr& e, const auto& given) {
+          return NumericalGradient(
+              e, dim, {.spacing = spacing, .points = given[0], .edge_order = edge_order});
+        });
+      },
+      py::arg("x"), py::arg("dim"), py::arg("spacing"), py::arg("points"), py::arg("edge_order"));
   module.def("_set_grad_enabled", &client::SetGradEnabled, py::arg("enabled"),
              "Whether what is computed from now on has gradients; returns what was set before.");
   module.def("is_grad_enabled", &client::GradEnabled, "Whether what is computed has gradients.");

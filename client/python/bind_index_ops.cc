@@ -26,9 +26,12 @@ ReduceMode ParseMode(std::string_view name, const std::string& reduce, std::stri
   return *mode;
 }
 
-// A number or data becomes a tensor of x's dtype; a tensor stays as it is.
+// A number or data becomes a tensor of x's dtype, as does a weak one that fits; others stay.
 Tensor Beside(const Tensor& x, py::handle value) {
-  return py::isinstance<Tensor>(value) ? value.cast<Tensor>() : ToTensor(value, x.dtype());
+  if (!py::isinstance<Tensor>(value)) return ToTensor(value, x.dtype());
+  const Tensor given = value.cast<Tensor>();
+  const bool fits = IsWeak(given.dtype()) && Promote(x.dtype(), given.dtype()) == x.dtype();
+  return fits ? Checked(Cast(given, x.dtype())) : given;
 }
 
 Tensor ScatterOf(const Tensor& x, int64_t dim, const Tensor& index, py::handle src,
@@ -172,7 +175,7 @@ py::tuple HistogramOf(const Tensor& x, py::handle bins, py::handle range, py::ha
         if (!edges) edges = HistogramEdges(e[0], count, ends);
         return {Histogram(e[0], *edges, weights, density), *edges};
       });
-  return py::make_tuple(both[0], both[1]);
+  return Named("histogram", py::make_tuple(both[0], both[1]));
 }
 
 // bins: a number for all axes, one for each, or the edges of each.
@@ -222,8 +225,8 @@ py::tuple HistogramOfPointsOf(const Tensor& x, py::handle bins, py::handle range
         results.insert(results.end(), edges.begin(), edges.end());
         return results;
       });
-  return py::make_tuple(made[0],
-                        py::tuple(py::cast(std::vector<Tensor>(made.begin() + 1, made.end()))));
+  return Named("histogramdd", py::make_tuple(made[0], py::tuple(py::cast(std::vector<Tensor>(
+                                                          made.begin() + 1, made.end())))));
 }
 
 }  // namespace

@@ -95,12 +95,18 @@ auto BindFft(FftFunction function) {
 void BindMethods(py::class_<Tensor>& tensor) {
   tensor
       .def(
-          "qr", [](const Tensor& a) { return QrOf(a, true); },
-          "q [.., m, m] orthogonal and r [.., m, n] upper triangular with q @ r = self, by "
+          "qr", [](const Tensor& a) { return Named("qr", py::cast(QrOf(a, true))); },
+          "(Q, R): q [.., m, m] orthogonal and r [.., m, n] upper triangular with q @ r = self, by "
           "Householder's reflections. Always complete; linalg.qr has the reduced form.")
-      .def("svd", &SvdOf, py::arg("full_matrices") = true,
-           "u, s, vh with u @ diag(s) @ vh = self and s descending, by one-sided Jacobi rotations; "
-           "meant for small matrices (RuntimeError beyond the limit).")
+      .def(
+          "svd",
+          [](const Tensor& a, bool full_matrices) {
+            return Named("svd", py::cast(SvdOf(a, full_matrices)));
+          },
+          py::arg("full_matrices") = true,
+          "(U, S, Vh): u, s, vh with u @ diag(s) @ vh = self and s descending, by one-sided Jacobi "
+          "rotations; "
+          "meant for small matrices (RuntimeError beyond the limit).")
       .def(
           "newton_schulz",
           [](const Tensor& a, int64_t steps, const std::vector<double>& params, double eps) {
@@ -117,12 +123,13 @@ void BindMethods(py::class_<Tensor>& tensor) {
       .def(
           "slogdet",
           [](const Tensor& a) {
-            return TwoOf({a}, [](Exprs e) {
-              const SignedLog parts = SlogDet(e[0]);
-              return std::vector<Expr>{parts.sign, parts.log};
-            });
+            return Named("slogdet", py::cast(TwoOf({a}, [](Exprs e) {
+                           const SignedLog parts = SlogDet(e[0]);
+                           return std::vector<Expr>{parts.sign, parts.log};
+                         })));
           },
-          "The sign and the logarithm of the absolute value of each determinant.")
+          "(sign, logabsdet): the sign and the logarithm of the absolute value of each "
+          "determinant.")
       .def(
           "cholesky",
           [](const Tensor& a, bool upper) {
@@ -162,10 +169,10 @@ void BindMethods(py::class_<Tensor>& tensor) {
       .def(
           "geqrf",
           [](const Tensor& a) {
-            return TwoOf({a}, [](Exprs e) {
-              const Reflections parts = Geqrf(e[0]);
-              return std::vector<Expr>{parts.a, parts.tau};
-            });
+            return Named("geqrf", py::cast(TwoOf({a}, [](Exprs e) {
+                           const Reflections parts = Geqrf(e[0]);
+                           return std::vector<Expr>{parts.a, parts.tau};
+                         })));
           },
           "(a, tau) of q @ r = self: r, with the vectors of the reflections below its diagonal, "
           "and "

@@ -11,24 +11,27 @@
 namespace tensord::python {
 namespace {
 
-py::tuple Pair(const Tensor& x, const std::function<Sorted(const Expr&)>& function) {
+py::tuple Pair(const char* name, const Tensor& x,
+               const std::function<Sorted(const Expr&)>& function) {
   const std::vector<Tensor> both =
       LiftMany({x}, 2, [&](absl::Span<const Expr> e) -> std::vector<Expr> {
         Sorted sorted = function(e[0]);
         return {sorted.values, sorted.indices};
       });
-  return py::make_tuple(both[0], both[1]);
+  return Named(name, py::make_tuple(both[0], both[1]));
 }
 
 // Values and indices along an axis; the value alone, of all elements, without one.
 template <typename Function>
-py::object AlongOrOfAll(const Tensor& x, py::handle dim, bool keepdim, Function function) {
+py::object AlongOrOfAll(const char* name, const Tensor& x, py::handle dim, bool keepdim,
+                        Function function) {
   if (dim.is_none()) {
     return py::cast(
         Checked(Lift([&](const Expr& e) { return function(Flatten(e), 0, kDropDims).values; }, x)));
   }
   const int64_t axis = dim.cast<int64_t>();
-  return Pair(x, [&](const Expr& e) { return function(e, axis, keepdim ? kKeepDims : kDropDims); });
+  return Pair(name, x,
+              [&](const Expr& e) { return function(e, axis, keepdim ? kKeepDims : kDropDims); });
 }
 
 template <typename Function>
@@ -83,9 +86,9 @@ py::object UniqueOf(const Tensor& x, const UniqueOptions& options, bool return_i
         return {result.values, result.inverse, result.counts};
       });
   if (!return_inverse && !return_counts) return py::cast(parts[0]);
-  if (!return_counts) return py::make_tuple(parts[0], parts[1]);
-  if (!return_inverse) return py::make_tuple(parts[0], parts[2]);
-  return py::make_tuple(parts[0], parts[1], parts[2]);
+  if (!return_counts) return Named("unique_inverse", py::make_tuple(parts[0], parts[1]));
+  if (!return_inverse) return Named("unique_counts", py::make_tuple(parts[0], parts[2]));
+  return Named("unique_all", py::make_tuple(parts[0], parts[1], parts[2]));
 }
 
 Tensor MultinomialOf(const Tensor& weights, int64_t count, bool replacement) {
@@ -130,8 +133,8 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
                                   const char* doc) {
     tensor.def(
         name,
-        [function](const Tensor& x, int64_t dim) {
-          return Pair(x, [&](const Expr& e) {
+        [name, function](const Tensor& x, int64_t dim) {
+          return Pair(name, x, [&](const Expr& e) {
             const CumExtreme result = function(e, dim);
             return Sorted{result.values, result.indices};
           });
@@ -147,7 +150,7 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
       .def(
           "sort",
           [](const Tensor& x, int64_t dim, bool descending, bool) {
-            return Pair(x, [&](const Expr& e) { return Sort(e, dim, descending); });
+            return Pair("sort", x, [&](const Expr& e) { return Sort(e, dim, descending); });
           },
           py::arg("dim") = -1, py::arg("descending") = false, py::arg("stable") = true,
           "(values, int32 indices), always stable. NaN counts as larger than every number.")
@@ -167,15 +170,15 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
       .def(
           "topk",
           [](const Tensor& x, int64_t k, int64_t dim, bool largest, bool) {
-            return Pair(x, [&](const Expr& e) { return TopK(e, k, dim, largest); });
+            return Pair("topk", x, [&](const Expr& e) { return TopK(e, k, dim, largest); });
           },
-          py::arg("k"), py::arg("dim") = -1, py::arg("largest") = true, py::arg("sorted_") = true,
-          "(values, int32 indices) of the k largest, in order whatever `sorted_` says; of ties the "
+          py::arg("k"), py::arg("dim") = -1, py::arg("largest") = true, py::arg("sorted") = true,
+          "(values, int32 indices) of the k largest, in order whatever `sorted` says; of ties the "
           "first. ValueError for a k beyond the axis.")
       .def(
           "kthvalue",
           [](const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
-            return Pair(x, [&](const Expr& e) {
+            return Pair("kthvalue", x, [&](const Expr& e) {
               return KthValue(e, k, dim, keepdim ? kKeepDims : kDropDims);
             });
           },
@@ -184,8 +187,9 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
       .def(
           "mode",
           [](const Tensor& x, int64_t dim, bool keepdim) {
-            return Pair(
-                x, [&](const Expr& e) { return Mode(e, dim, keepdim ? kKeepDims : kDropDims); });
+            return Pair("mode", x, [&](const Expr& e) {
+              return Mode(e, dim, keepdim ? kKeepDims : kDropDims);
+            });
           },
           py::arg("dim") = -1, py::arg("keepdim") = false,
           "(value, int32 index) of the most frequent value, the smallest of several; the index is "
@@ -193,7 +197,7 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
       .def(
           "median",
           [](const Tensor& x, py::handle dim, bool keepdim) {
-            return AlongOrOfAll(x, dim, keepdim, &Median);
+            return AlongOrOfAll("median", x, dim, keepdim, &Median);
           },
           py::arg("dim") = py::none(), py::arg("keepdim") = false,
           "(value, int32 index), the lower of two in the middle; NaN if there is one. The value "
@@ -201,7 +205,7 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
       .def(
           "nanmedian",
           [](const Tensor& x, py::handle dim, bool keepdim) {
-            return AlongOrOfAll(x, dim, keepdim, &NanMedian);
+            return AlongOrOfAll("nanmedian", x, dim, keepdim, &NanMedian);
           },
           py::arg("dim") = py::none(), py::arg("keepdim") = false, "median, leaving NaN out.")
       .def(

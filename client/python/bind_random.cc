@@ -95,12 +95,18 @@ void BindRandom(py::class_<Tensor>& tensor) {
   tensor
       .def(
           "bernoulli",
-          [](const Tensor& p) {
-            NeedsFloat("bernoulli", p);
-            return Checked(Lift([](const Expr& e, const Expr& u) { return BernoulliFrom(e, u); }, p,
-                                UniformLike(p)));
+          [](const Tensor& x, std::optional<double> p) {
+            NeedsFloat("bernoulli", x);
+            if (p && !(*p >= 0 && *p <= 1)) {
+              Raise(InvalidArgument("bernoulli: p is {}, not in [0, 1]", *p));
+            }
+            return Checked(
+                Lift([p](const Expr& e,
+                         const Expr& u) { return BernoulliFrom(p ? FullLike(e, *p) : e, u); },
+                     x, UniformLike(x)));
           },
-          "1 with the probability at each element, else 0, in the dtype of self.")
+          py::arg("p") = py::none(),
+          "1 with the probability at each element, or p for all, else 0, in the dtype of self.")
       .def("poisson", &PoissonOf,
            "Numbers of Poisson's distribution with the rate at each element, in the dtype of self.")
       .def(

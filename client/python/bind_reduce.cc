@@ -6,6 +6,7 @@
 #include "core/tensor/join.h"
 #include "core/tensor/linalg.h"
 #include "core/tensor/movement.h"
+#include "core/tensor/order.h"
 #include "core/tensor/statistics.h"
 
 namespace tensord::python {
@@ -59,15 +60,29 @@ constexpr ReductionRow kReductions[] = {
 
 Expr AsDType(const Expr& x, std::optional<DType> dtype) { return dtype ? Cast(x, *dtype) : x; }
 
-// The largest or smallest over axes, or elementwise with another tensor, as PyTorch overloads it.
-auto Extreme(Reducer reduce, Expr (*with)(const Expr&, const Expr&)) {
-  return [=](const Tensor& x, py::handle dim, bool keepdim) {
-    if (py::isinstance<Tensor>(dim)) {
-      return Checked(
-          Lift([&](const Expr& a, const Expr& b) { return with(a, b); }, x, dim.cast<Tensor>()));
-    }
-    return Lifted(reduce)(x, dim, keepdim);
-  };
+// max and min, as PyTorch overloads them: with another tensor, elementwise; with the keyword `dim`
+// and one axis, values and places. Else, as in NumPy, the values only.
+void BindExtreme(py::class_<Tensor>& tensor, const char* name, Reducer reduce,
+                 Expr (*with)(const Expr&, const Expr&), Sorted (*at)(const Expr&, int64_t, Keep),
+                 const char* doc) {
+  tensor
+      .def(
+          name,
+          [with](const Tensor& x, const Tensor& other) {
+            return Checked(
+                Lift([&](const Expr& a, const Expr& b) { return with(a, b); }, x, other));
+          },
+          py::arg("other"), doc)
+      .def(name, Lifted(reduce), py::arg("axis") = py::none(), py::arg("keepdim") = false)
+      .def(name,
+           Lifted(
+               [at](const Expr& x, int64_t dim, Keep keep) {
+                 const Sorted found = at(x, dim, keep);
+                 return std::pair<Expr, Expr>(found.values, found.indices);
+               },
+               name),
+           py::kw_only(), py::arg("dim"), py::arg("keepdim") = false)
+      .def(name, Lifted(reduce), py::kw_only(), py::arg("dim"), py::arg("keepdim") = false);
 }
 
 // Over one axis, or over all elements as one row.
@@ -242,11 +257,26 @@ void BindReduce(py::class_<Tensor>& tensor) {
              py::arg("keepdim") = false);
     }
   }
-  tensor
-      .def("max", Extreme(Max, Maximum), py::arg("dim") = py::none(), py::arg("keepdim") = false,
-           "The values only, also over one axis; argmax has their places. With a tensor: maximum.")
-      .def("min", Extreme(Min, Minimum), py::arg("dim") = py::none(), py::arg("keepdim") = false,
-           "The values only, also over one axis; argmin has their places. With a tensor: minimum.");
+  BindExtreme(
+      tensor, "max", Max, Maximum, MaxAt,
+      "max(), max(axis): the largest over all elements or axes, alone. max(dim=1), by the "
+      "keyword and of\none axis, is PyTorch's: (values, indices), int32 places of the first "
+      "of ties, which alone has the\nderivative. max(other) is maximum. NaN if there is one. "
+      "No elements are an error.");
+  BindExtreme(
+      tensor, "min", Min, Minimum, MinAt,
+      "min(), min(axis): the smallest over all elements or axes, alone. min(dim=1), by the "
+      "keyword and of\none axis, is PyTorch's: (values, indices), int32 places of the first "
+      "of ties, which alone has the\nderivative. min(other) is minimum. NaN if there is one. "
+      "No elements are an error.");
+  tensor.def(
+      "sum_to_size",
+      [](const Tensor& x, const py::args& size) {
+        const Ints shape = ParseSizes(size);
+        return Checked(Lift([&](const Expr& e) { return SumTo(e, shape); }, x));
+      },
+      "The sum over axes that are 1 or absent in a shape which broadcasts to that of self, in that "
+      "shape. ValueError\nif it does not.");
   Method(
       tensor, "aminmax",
       [](const Expr& x, const Axes& axes, Keep keep) {

@@ -1,5 +1,9 @@
 // Tensor: construction, properties, data, assignment, gradients.
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
 #include "client/python/parts.h"
@@ -188,6 +192,19 @@ py::object To(const py::object& self, const py::args& targets, py::object device
   return copy ? py::cast(Clone(x)) : self;
 }
 
+// The NVIDIA device of that number, by whichever of the daemon's drivers offers it.
+std::string CudaDevice(int64_t number) {
+  const std::vector<std::string> devices = CurrentClient().devices();
+  for (const char* kind : {"CUDA", "NV"}) {
+    const std::string name = fmt::format("{}:{}", kind, number);
+    if (std::find(devices.begin(), devices.end(), name) != devices.end()) return name;
+  }
+  Raise(
+      InvalidArgument("cuda: the daemon has no CUDA:{} or NV:{}; its devices are {}; to(\"NAME\") "
+                      "takes those names",
+                      number, number, fmt::join(devices, ", ")));
+}
+
 py::list Gradient(const Tensor& loss, const py::args& targets, std::optional<Tensor> gradient) {
   return py::cast(ValueOrRaise(loss.Gradient(TensorsOf(targets), std::move(gradient))));
 }
@@ -217,9 +234,11 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
            }),
            py::arg("data"), py::arg("dtype") = py::none(), py::kw_only(),
            py::arg("requires_grad") = false, py::arg("device") = py::none())
-      .def_property_readonly("shape", &ShapeOf)
-      .def_property_readonly("dtype", &Tensor::dtype)
-      .def_property_readonly("ndim", &Tensor::rank)
+      .def_property_readonly("shape", &ShapeOf,
+                             "The sizes of the axes: ints, and SymInts for those that vary.")
+      .def_property_readonly("dtype", &Tensor::dtype,
+                             "The type of its elements; a weak one of what a plain number made.")
+      .def_property_readonly("ndim", &Tensor::rank, "The number of axes.")
       .def(
           "size",
           [](const Tensor& x, std::optional<int64_t> dim) -> py::object {
@@ -232,7 +251,8 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             }
             return shape[static_cast<size_t>(axis)];
           },
-          py::arg("dim") = py::none())
+          py::arg("dim") = py::none(),
+          "The shape, or the size of one axis. IndexError if there is no such axis.")
       .def(
           "numel", [](const Tensor& x) { return SizeObject(x.num_elements()); },
           "The number of elements.")
@@ -346,8 +366,8 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             Assign(self.cast<Tensor>(), value);
             return self;
           },
-          py::arg("value"),
-          "The tensor becomes `value`, in its own memory. What was made from it before keeps the "
+          py::arg("x"),
+          "The tensor becomes `x`, in its own memory. What was made from it before keeps the "
           "old data.")
       .def(
           "replace",
@@ -367,8 +387,10 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
             RaiseIfError(self.cast<Tensor>().SetRequiresGrad(flag));
             return self;
           },
-          py::arg("requires_grad") = true)
-      .def_property("grad", &Tensor::grad, &Tensor::SetGrad)
+          py::arg("requires_grad") = true,
+          "Sets requires_grad, and returns self. ValueError for a dtype that is no float.")
+      .def_property("grad", &Tensor::grad, &Tensor::SetGrad,
+                    "What backward() left: a tensor of the same shape, or None.")
       .def(
           "backward",
           [](const Tensor& x, std::optional<Tensor> gradient, py::handle, bool,
@@ -401,6 +423,18 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           },
           "The tensor on the first CPU device.")
       .def(
+          "cuda",
+          [](const py::object& self, py::handle device, bool non_blocking) {
+            py::object name = py::reinterpret_borrow<py::object>(device);
+            if (device.is_none() || PyIndex_Check(device.ptr())) {
+              name = py::str(CudaDevice(device.is_none() ? 0 : device.cast<int64_t>()));
+            }
+            return To(self, py::make_tuple(name), py::none(), py::none(), non_blocking, false);
+          },
+          py::arg("device") = py::none(), py::arg("non_blocking") = false,
+          "The tensor on an NVIDIA device: the first, or that of a number or name. ValueError with "
+          "the names of the\ndaemon's devices if there is none.")
+      .def(
           "pin_memory", [](const py::object& self) { return self; }, "The tensor.")
       .def(
           "contiguous", [](const Tensor& x) { return Checked(Contiguous(x)); },
@@ -417,10 +451,34 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
                 x));
           },
           "The same values, whose gradient is in memory at this point.")
-      .def("clone", &Clone,
-           "A tensor of its own with the same values; gradients flow to the source.");
+      .def(
+          "clone",
+          [](const Tensor& x, py::handle device) {
+            const Tensor copy = Clone(x);
+            if (device.is_none()) return copy;
+            return Checked(copy.Shard(ParseDevices(device), std::nullopt));
+          },
+          py::arg("device") = py::none(),
+          "A tensor of its own with the same values, on a device if one is named; gradients flow "
+          "to "
+          "the source.");
   // NumPy leaves operators with an array on the left to us.
   tensor.attr("__array_priority__") = 1000;
+  module.def(
+      "_schedule",
+      [](const std::vector<Tensor>& tensors) {
+        std::vector<client::StateRef> states;
+        for (const Tensor& tensor : tensors) states.push_back(tensor.state());
+        absl::StatusOr<client::Session::Scheduled> scheduled;
+        {
+          py::gil_scoped_release release;
+          scheduled = tensors[0].session().Schedule(states);
+        }
+        const client::Session::Scheduled made = ValueOrRaise(std::move(scheduled));
+        return std::pair(made.kernels, made.variables);
+      },
+      py::arg("tensors"));
+  module.def("_into", &Into, py::arg("out"), py::arg("results"), py::arg("name"));
   module.def(
       "realize", [](const py::args& tensors) { RealizeAll(TensorsOf(tensors)); },
       "Computes tensors (or lists of them) by one program.");

@@ -326,6 +326,11 @@ std::vector<Tensor> LiftMany(
   return results;
 }
 
+py::tuple Named(const char* name, py::tuple results) {
+  const py::module_ types = py::module_::import("tensord.return_types");
+  return py::hasattr(types, name) ? py::tuple(types.attr(name)(*results)) : results;
+}
+
 int64_t CountOf(const Tensor& count) {
   const Tensor wide = Checked(Cast(count, DType::kInt64));
   int64_t value = 0;

@@ -173,8 +173,8 @@ struct Results {
 namespace internal {
 
 template <typename R, typename... Rest, typename Function>
-auto LiftAs(Function function) {
-  return [function](const Tensor& self, typename Parameter<Rest>::Python... arguments) {
+auto LiftAs(Function function, const char* name) {
+  return [function, name](const Tensor& self, typename Parameter<Rest>::Python... arguments) {
     Operands operands(self);
     // Braces, so that operands are added from left to right.
     const std::tuple<typename Parameter<Rest>::Held...> held{
@@ -197,32 +197,33 @@ auto LiftAs(Function function) {
           [&](Graph&, absl::Span<const Expr> sources) { return Results<R>::List(call(sources)); });
       std::array<py::object, kCount> tensors;
       for (size_t i = 0; i < kCount; ++i) tensors[i] = py::cast(Checked(Tensor(made[i])));
-      return py::tuple(py::cast(tensors));
+      return Named(name, py::tuple(py::cast(tensors)));
     }
   };
 }
 
 template <typename Function, typename R, typename... Rest>
-auto LiftMember(Function function, R (Function::*)(const Expr&, Rest...) const) {
-  return LiftAs<R, std::decay_t<Rest>...>(function);
+auto LiftMember(Function function, const char* name, R (Function::*)(const Expr&, Rest...) const) {
+  return LiftAs<R, std::decay_t<Rest>...>(function, name);
 }
 
 }  // namespace internal
 
-// A callable over tensors from one over expressions, the first of which is the receiver.
+// A callable over tensors from one over expressions, the first of which is the receiver. Several
+// results are Named.
 template <typename Function>
-auto Lifted(Function function) {
-  return internal::LiftMember(function, &Function::operator());
+auto Lifted(Function function, const char* name = "") {
+  return internal::LiftMember(function, name, &Function::operator());
 }
 template <typename R, typename... Rest>
-auto Lifted(R (*function)(const Expr&, Rest...)) {
-  return internal::LiftAs<R, std::decay_t<Rest>...>(function);
+auto Lifted(R (*function)(const Expr&, Rest...), const char* name = "") {
+  return internal::LiftAs<R, std::decay_t<Rest>...>(function, name);
 }
 
 template <typename Function, typename... Arguments>
 void Method(py::class_<Tensor>& tensor, const char* name, Function function, const char* doc,
             const Arguments&... arguments) {
-  tensor.def(name, Lifted(function), arguments..., doc);
+  tensor.def(name, Lifted(function, name), arguments..., doc);
 }
 
 }  // namespace tensord::python

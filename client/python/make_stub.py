@@ -14,7 +14,7 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import _tensord
-from tensord import creation, functional
+from tensord import creation, functional, return_types
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -43,10 +43,16 @@ RETURNS = {
     "counters": "dict[str, Any]", "max_pool2d": "Any", "uniform_": "Tensor", "normal_": "Tensor", "random_": "Tensor",
     "bernoulli_": "Tensor", "exponential_": "Tensor", "geometric_": "Tensor", "cauchy_": "Tensor", "log_normal_": "Tensor",
     "_finfo": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",
-    "sort": "tuple[Tensor, Tensor]", "topk": "tuple[Tensor, Tensor]", "kthvalue": "tuple[Tensor, Tensor]",
-    "mode": "tuple[Tensor, Tensor]", "cummax": "tuple[Tensor, Tensor]", "cummin": "tuple[Tensor, Tensor]",
-    "histogram": "tuple[Tensor, Tensor]",
+    "cuda": "Tensor", "is_param": "bool", "max_shape": "tuple[int, ...]", "median": "Any", "nanmedian": "Any",
+    **{name: f"return_types.{name}" for name, member in vars(return_types).items()
+       if hasattr(member, "_fields") and name not in ("max", "min", "median", "nanmedian")},
+    **{f"{name}_": "Tensor" for name in ("detach", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")},
     "__bool__": "bool", "tolist": "Any", "item": "Any", "__eq__": "Any", "__ne__": "Any", "__reduce__": "tuple[Any, ...]",
+}  # fmt: skip
+# What each form gives, of methods whose forms differ in that.
+FORMS = {
+    **{name: ("Tensor", "Tensor", f"return_types.{name}", "Tensor") for name in ("max", "min")},
+    "where": ("Tensor", "tuple[Tensor, ...]"),
 }  # fmt: skip
 # Likewise of properties, where a method of another class has the name.
 PROPERTIES = {"bitsize": "int", "device": "Any", "shard_axis": "int | None", "min": "Any", "max": "Any", "fast_math": "bool"}
@@ -61,9 +67,11 @@ OPERATOR = re.compile(r"__[ri]?(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|
 HEADER = '''"""The C++ half of the package tensord. Written by make_stub.py."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn, overload
 
 import numpy as np
+
+from tensord import return_types
 
 # Tensor has methods of these names.
 _bool = bool
@@ -81,7 +89,7 @@ def type_of(text, name):
     if text == "tuple":
         return "tuple[Tensor, ...]"
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
-    text = re.sub(r"\bList\[", "Sequence[", text).replace("Tuple[", "tuple[")
+    text = re.sub(r"\bList\[", "Sequence[", text).replace("Tuple[", "tuple[").replace("Dict[", "dict[")
     text = re.sub(r"\bsequence\b", "Sequence[Any]", text)
     return text.replace("function", "Callable[..., Any]")
 
@@ -104,9 +112,21 @@ def split(parameters):
         yield part.strip()
 
 
-def signature(name, doc):
+def forms_of(name, doc):
+    """The signatures of an overloaded function."""
+    return re.findall(rf"^\d+\. ({re.escape(name)}\(.*)", doc, re.MULTILINE)
+
+
+def overloads(name, doc):
+    for form, returned in zip(forms_of(name, doc), FORMS[name], strict=True):
+        # What an earlier form takes, a later one does not.
+        text = signature(name, form, returned).replace("*, dim: _int | Sequence[_int] | None", "*, dim: Sequence[_int] | None")
+        yield f"    @overload\n    def {name}{text}: ..."
+
+
+def signature(name, doc, given=None):
     line = doc.split("\n")[0]
-    forms = re.findall(rf"^\d+\. ({re.escape(name)}\(.*)", doc, re.MULTILINE)
+    forms = forms_of(name, doc)
     if forms:  # of an overloaded function the first, with what another one adds
         line = forms[0]
         if "dtype: " not in line and any("dtype: handle" in form for form in forms[1:]):
@@ -130,7 +150,7 @@ def signature(name, doc):
         if re.fullmatch(r"arg\d+", parameter):
             parameter = f"__{parameter}"  # has no name for callers
         parameters.append(f"{parameter}: {builtin(type_of(kind.strip(), parameter))}" + (" = ..." if default else ""))
-    returned = RETURNS.get(name) or type_of(match[2], name)
+    returned = given or RETURNS.get(name) or type_of(match[2], name)
     if returned.startswith("Sequence["):
         returned = "list[" + returned[len("Sequence["):]
     if OPERATOR.fullmatch(name):
@@ -147,6 +167,8 @@ def type_text(hint):
         return "None"
     if hint in (Any, ...) or isinstance(hint, list):
         return "Any" if hint is Any else "..." if hint is ... else f"[{', '.join(map(type_text, hint))}]"
+    if getattr(hint, "__module__", None) == return_types.__name__:
+        return f"return_types.{hint.__name__}"
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " | ".join(map(type_text, arguments))
@@ -192,6 +214,8 @@ def describe_class(cls):
         elif isinstance(member, staticmethod):
             form = elsewhere(name, member.__func__.__doc__) or signature(name, member.__func__.__doc__)
             yield f"    @staticmethod\n    def {name}{form}: ..."
+        elif cls.__name__ == "Tensor" and name in FORMS:
+            yield from overloads(name, member.__doc__)
         elif callable(member) and (getattr(member, "__doc__", None) or "").startswith(f"{name}("):
             form = elsewhere(name, member.__doc__, method=True) or signature(name, member.__doc__)
             yield f"    def {name}{form}: ..."
@@ -213,6 +237,7 @@ def describe_functional():
     yield '"""Methods of Tensor as functions. Written by make_stub.py."""\n'
     yield "from typing import Any\n"
     yield "from _tensord import Tensor\n"
+    yield "from tensord import return_types\n"
     yield "__all__: list[str]\n\n"
     for name in functional._IN_TORCH_ORDER:
         yield f"from tensord.nn.functional import {name} as {name}"

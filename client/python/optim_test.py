@@ -221,3 +221,17 @@ def test_frozen_parameters_stay_until_they_are_set_free(make):
     assert b.item() != 1.0
     again = pickle.loads(pickle.dumps(optimiser))
     assert [dict(group)["lr"] for group in again.param_groups] == [0.1]
+
+
+def test_a_step_can_be_put_off():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    optimizer = tensord.optim.OptimizerGroup(tensord.optim.SGD([w], lr=0.5))
+    loss = (w * w).sum()
+    loss.backward()
+    w.realize()
+    before = tensord.counters()["programs_run"]
+    tensord.realize(loss, optimizer.schedule_step())
+    assert tensord.counters()["programs_run"] == before + 1
+    assert loss.item() == 5 and w.tolist() == [0, 0]
+    with pytest.raises(NotImplementedError, match="put off"):
+        tensord.optim.LBFGS([w]).schedule_step()

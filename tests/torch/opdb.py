@@ -39,9 +39,6 @@ def is_random(op, sample):
     return RANDOM.fullmatch(op.full_name) is not None or sample.kwargs.get("dropout_p", 0) > 0
 
 
-# Of these, tensord gives only the first results, on purpose.
-FIRST_ONLY = {"max.reduction_with_dim": 1, "min.reduction_with_dim": 1}
-
 # Where we differ on purpose: {(name, dtype): reason}.
 ON_PURPOSE = {
     ("prod", "bool"): "prod keeps the dtype",
@@ -56,7 +53,6 @@ ON_PURPOSE = {
     ("linalg.pinv.hermitian", "float32"): "the derivative of matrices that are not symmetric, of which one half is read",
     ("addr", "bool"): "an integer factor makes bool int32",
     ("bincount", "int32"): "sums of integer weights are integers",
-    **{("gradient", dtype): "gradient is that of autograd" for dtype in ("float32", "int32")},
     **{("randint", dtype): "integers have an integer dtype" for dtype in DTYPES},
     **{("scatter", dtype): "scatter reduces by numbers, scatter_reduce by tensors" for dtype in DTYPES},
     ("square", "bool"): "the square of bool is bool",
@@ -208,12 +204,12 @@ def _property(name):
     return None, lambda x: getattr(x, name)
 
 
-def _values_only(name):
-    """max and min with a dim give the values alone; with a tensor they are maximum and minimum."""
+def _by_keyword(name):
+    """max and min give places as well by the keyword dim only; by position they give the values alone."""
 
     def call(x, *args, **kwargs):
-        if args and isinstance(args[0], Tensor):
-            return getattr(x, name + "imum")(*args, **kwargs)
+        if args and isinstance(args[0], int):
+            return getattr(x, name)(**dict(zip(("dim", "keepdim"), args)), **kwargs)
         return getattr(x, name)(*args, **kwargs)
 
     return None, call
@@ -275,8 +271,8 @@ ADAPTERS = {
     "H": _property("H"),
     "mH": _property("mH"),
     "to": (None, _to),
-    "max": _values_only("max"),
-    "min": _values_only("min"),
+    "max": _by_keyword("max"),
+    "min": _by_keyword("min"),
     "__rdiv__": (None, lambda x, y: x.__rtruediv__(y)),
     "where": (None, lambda x, condition, other: condition.where(x, other)),
     "einsum": ("einsum", lambda tensors, equation: tensord.einsum(equation, *tensors)),

@@ -77,7 +77,7 @@ def results(op, function, sample):
     expected = leaves(opdb.theirs(op, sample))
     if any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in expected):
         raise NotApplicable("complex numbers")
-    return expected[: opdb.FIRST_ONLY.get(op.full_name)], leaves(opdb.ours(op, function, sample, None))
+    return expected, leaves(opdb.ours(op, function, sample, None))
 
 
 def gradients(op, function, sample):

@@ -11,7 +11,20 @@ from __future__ import annotations
 
 from _tensord import Client, SymInt, Tensor, is_capturing, realize
 
-from tensord import autograd, dtypes, errors, fft, io, linalg, nn, random, signal, special
+from tensord import (
+    autograd,
+    dtypes,
+    errors,
+    fft,
+    io,
+    linalg,
+    nn,
+    random,
+    return_types,
+    signal,
+    special,
+    tinygrad,
+)
 from tensord.autograd import (
     checkpoint,
     custom_gradient,
@@ -23,6 +36,7 @@ from tensord.autograd import (
     set_grad_enabled,
 )
 from tensord.connection import connect, counters, current, synchronize
+from tensord.context import Context
 from tensord.creation import (
     Variable,
     arange,
@@ -94,9 +108,10 @@ from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
 from tensord.interop import from_dlpack
 from tensord.io import load, save
-from tensord.jit import function, jit
+from tensord.jit import TinyJit, function, jit
 from tensord.kernels import kernel
 from tensord.loops import fori_loop, scan, while_loop
+from tensord.nn import optim
 from tensord.numerics import fast_math
 from tensord.place import device
 from tensord.random import (

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, overload
 
 import _tensord
 from _tensord import Tensor, is_grad_enabled
+
+from tensord.errors import InvalidArgumentError
 
 Tensors = Union[Tensor, Sequence[Tensor]]
 
@@ -20,15 +22,34 @@ def _listed(tensors: Tensors) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
+@overload
 def gradient(outputs: Tensors, inputs: Tensors,
-             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None) -> list[Tensor]:
+             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None) -> list[Tensor]: ...
+@overload
+def gradient(outputs: Tensor, *, spacing: Any = 1, dim: Union[int, Sequence[int], None] = None,
+             edge_order: int = 1) -> tuple[Tensor, ...]: ...
+def gradient(outputs: Tensors, inputs: Optional[Tensors] = None,
+             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None, *, spacing: Any = 1,
+             dim: Union[int, Sequence[int], None] = None, edge_order: int = 1) -> Union[list[Tensor], tuple[Tensor, ...]]:
     """d outputs / d input for each input, weighted by `grad_outputs` and added up over the outputs.
 
     An output without a weight needs a single element. An input that has no influence gets zeros. ValueError if shapes do
     not fit or something is not a float.
+
+    Of one tensor without inputs it is torch.gradient: how fast its values grow along each axis, or the axes `dim`, by
+    differences, a tensor of its shape for each. Its points are `spacing` apart, one number for all axes or one for each,
+    or stand at coordinates, a vector for each axis. The ends of an axis are estimated by `edge_order` neighbours, 1 or 2,
+    which it must have. Integers give float32.
     """
+    if inputs is None:
+        if not isinstance(outputs, Tensor) or grad_outputs is not None:
+            raise TypeError("gradient: it takes outputs and inputs, or one tensor to estimate how fast it grows")
+        return _by_differences(outputs, spacing, dim, edge_order)
+    if (spacing, dim, edge_order) != (1, None, 1):
+        raise TypeError("gradient: spacing, dim and edge_order are of the gradient of one tensor, which has no inputs")
     outs, ins = _listed(outputs), _listed(inputs)
-    weights = [grad_outputs] * len(outs) if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    weights: list[Optional[Tensor]] = (
+        [grad_outputs] * len(outs) if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs))
     if len(weights) != len(outs):
         raise ValueError(f"gradient: {len(weights)} weights for {len(outs)} outputs")
     if not outs:
@@ -39,6 +60,19 @@ def gradient(outputs: Tensors, inputs: Tensors,
         total = parts if total is None else [a + b for a, b in zip(total, parts)]
     assert total is not None
     return total
+
+
+def _by_differences(x: Tensor, spacing: Any, dim: Union[int, Sequence[int], None], edge_order: int) -> tuple[Tensor, ...]:
+    axes = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if isinstance(spacing, (int, float)):
+        spacing = [spacing] * len(axes)
+    spacing = [spacing] if isinstance(spacing, Tensor) else list(spacing)
+    if len(spacing) != len(axes):
+        raise InvalidArgumentError(f"gradient: {len(spacing)} spacings for {len(axes)} axes; give one number, or one, or a "
+                                   "vector of coordinates, for each axis")
+    return tuple(
+        _tensord._numerical_gradient(x, axis, 1.0, each, edge_order) if isinstance(each, Tensor)
+        else _tensord._numerical_gradient(x, axis, each, None, edge_order) for axis, each in zip(axes, spacing))
 
 
 def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None,

@@ -10,20 +10,30 @@ from typing import Any, Optional, Union
 import _tensord
 from _tensord import SymInt, Tensor, strong_dtype
 
-from tensord.dtypes import DTypeLike, weaks
+from tensord.dtypes import DTypeLike, is_float, is_int, weaks
 from tensord.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError, UnimplementedError
 from tensord.place import Devices, placed
 
 Number = Union[bool, int, float]
 
 
-def _sizes(sizes: tuple[Any, ...]) -> list[Any]:
+def _sizes(sizes: tuple[Any, ...], named: Optional[Sequence[int]] = None) -> list[Any]:
+    """Of *shape, one sequence, or the keyword `size`."""
+    if named is not None:
+        if sizes:
+            raise TypeError(f"the shape is given twice: {sizes} and size={named}")
+        sizes = tuple(named)
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
     checked = [size if isinstance(size, SymInt) else operator.index(size) for size in sizes]
     if any(not isinstance(size, SymInt) and size < 0 for size in checked):
         raise InvalidArgumentError(f"sizes {checked}: none may be negative")
     return checked
+
+
+def _stored(tensor: Tensor, flag: bool) -> Tensor:
+    """In memory of its own, if the flag says so."""
+    return tensor.contiguous() if flag else tensor
 
 
 def _made(tensor: Tensor, requires_grad: bool) -> Tensor:
@@ -62,42 +72,48 @@ def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] 
 
 
 @placed
-def full(shape: Union[int, Sequence[int]], fill_value: Number, *, dtype: Optional[DTypeLike] = None,
+def full(shape: Union[int, Sequence[int], None] = None, fill_value: Optional[Number] = None, *,
+         size: Union[int, Sequence[int], None] = None, dtype: Optional[DTypeLike] = None, buffer: bool = False,
          device: Devices = None, requires_grad: bool = False) -> Tensor:
-    """A tensor filled with a number. Without a dtype, that of the number: bool, int32 or float32.
+    """A tensor filled with a number; `size` is another name of `shape`. Without a dtype, that of the number: bool, int32
+    or float32.
 
-    ValueError for a negative size.
+    It is a constant that folds into what uses it, until it is assigned to. With `buffer` it is in memory, and a border for
+    fusion, at once. ValueError for a negative size.
     """
-    return _made(_tensord._full(_sizes((shape,)), fill_value, dtype), requires_grad)
+    if (shape is None) == (size is None) or fill_value is None:
+        raise TypeError("full: it takes one shape and a number")
+    return _made(_stored(_tensord._full(_sizes((size if shape is None else shape,)), fill_value, dtype), buffer),
+                 requires_grad)
 
 
 @placed
-def zeros(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
-          requires_grad: bool = False) -> Tensor:
-    """Zeros of the default float, or of `dtype`. ValueError for a negative size."""
-    return _made(_tensord._full(_sizes(size), 0.0, dtype), requires_grad)
+def zeros(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+          device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of the default float, or of `dtype`; `size` says the shape as well. ValueError for a negative size."""
+    return _made(_tensord._full(_sizes(shape, size), 0.0, dtype), requires_grad)
 
 
 @placed
-def ones(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
-         requires_grad: bool = False) -> Tensor:
-    """Ones of the default float, or of `dtype`. ValueError for a negative size."""
-    return _made(_tensord._full(_sizes(size), 1.0, dtype), requires_grad)
+def ones(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+         device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """Ones of the default float, or of `dtype`; `size` says the shape as well. ValueError for a negative size."""
+    return _made(_tensord._full(_sizes(shape, size), 1.0, dtype), requires_grad)
 
 
 @placed
-def empty(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
-          requires_grad: bool = False) -> Tensor:
+def empty(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+          device: Devices = None, requires_grad: bool = False) -> Tensor:
     """A tensor whose content nobody should rely on. (It is zero.)"""
-    return zeros(*size, dtype=dtype, requires_grad=requires_grad)
+    return zeros(*shape, size=size, dtype=dtype, requires_grad=requires_grad)
 
 
 @placed
-def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
-              requires_grad: bool = False) -> Tensor:
+def full_like(tensor: Tensor, fill_value: Number, *, dtype: Optional[DTypeLike] = None, buffer: bool = False,
+              device: Devices = None, requires_grad: bool = False) -> Tensor:
     """full, in the shape and dtype of a tensor."""
     dtype = strong_dtype(tensor.dtype) if dtype is None else dtype
-    return _made(_tensord._full(list(tensor.shape), fill_value, dtype), requires_grad)
+    return _made(_stored(_tensord._full(list(tensor.shape), fill_value, dtype), buffer), requires_grad)
 
 
 @placed
@@ -132,44 +148,61 @@ def new_full(like: Tensor, size: Union[int, Sequence[int]], fill_value: Number, 
 
 
 @placed
-def new_zeros(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
-    return new_full(like, _sizes(size), 0, dtype=dtype)
+def new_zeros(like: Tensor, *shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+              device: Devices = None) -> Tensor:
+    return new_full(like, _sizes(shape, size), 0, dtype=dtype)
 
 
 @placed
-def new_ones(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
-    return new_full(like, _sizes(size), 1, dtype=dtype)
+def new_ones(like: Tensor, *shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+             device: Devices = None) -> Tensor:
+    return new_full(like, _sizes(shape, size), 1, dtype=dtype)
 
 
 @placed
-def new_empty(like: Tensor, *size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
-    return new_full(like, _sizes(size), 0, dtype=dtype)
+def new_empty(like: Tensor, *shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+              device: Devices = None) -> Tensor:
+    return new_full(like, _sizes(shape, size), 0, dtype=dtype)
 
 
 @placed
-def arange(start: Number, end: Optional[Number] = None, step: Number = 1, *, dtype: Optional[DTypeLike] = None,
-           device: Devices = None) -> Tensor:
-    """start, start + step, ... before end, as [n].
+def arange(start: Optional[Number] = None, end: Optional[Number] = None, step: Number = 1, *,
+           stop: Optional[Number] = None, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
+    """start, start + step, ... before end, as [n]; from 0 if only one of them is given. `stop` is another name of `end`.
 
     If all are ints the dtype is int32, or int64 where int32 is too small; else float32. An integer dtype that lacks the
     first or the last number is an OverflowError. ValueError for a step of 0.
     """
-    if end is None:
-        start, end = 0, start
-    return _tensord._arange(start, end, step, dtype)
+    last = _end("arange", end, stop)
+    if last is None:
+        start, last = 0, start
+    if last is None:
+        raise TypeError("arange: it needs an end")
+    return _tensord._arange(0 if start is None else start, last, step, dtype)
+
+
+def _end(what: str, end: Any, stop: Any) -> Any:
+    """The end, which NumPy and tinygrad call `stop`."""
+    if end is not None and stop is not None:
+        raise TypeError(f"{what}: end and stop are the same, and both are given")
+    return stop if end is None else end
 
 
 @placed
-def linspace(start: Union[Number, Tensor], end: Union[Number, Tensor], steps: int, *,
-             dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
-    """`steps` evenly spaced numbers, both ends included, as [steps]. Ends may be tensors without axes. Integer dtypes
-    truncate, the ends first.
+def linspace(start: Union[Number, Tensor], end: Union[Number, Tensor, None] = None, steps: Optional[int] = None, *,
+             stop: Union[Number, Tensor, None] = None, dtype: Optional[DTypeLike] = None,
+             device: Devices = None) -> Tensor:
+    """`steps` evenly spaced numbers, both ends included, as [steps]; `stop` is another name of `end`. Ends may be tensors
+    without axes. Integer dtypes truncate, the ends first.
 
     ValueError for negative or bool steps, and for dtype bool.
     """
+    last = _end("linspace", end, stop)
+    if last is None or steps is None:
+        raise TypeError("linspace: it needs start, end and steps")
     if isinstance(steps, bool):
         raise InvalidArgumentError("linspace: steps is a bool; it is a count")
-    return _tensord._linspace(start, end, steps, dtype)
+    return _tensord._linspace(start, last, steps, dtype)
 
 
 @placed
@@ -283,24 +316,34 @@ def manual_seed(seed: int = 0) -> None:
 
 
 @placed
-def rand(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
-         requires_grad: bool = False) -> Tensor:
-    """Uniform in [0, 1)."""
-    return _made(_tensord._rand(_sizes(size), dtype), requires_grad)
+def rand(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None, contiguous: bool = False,
+         device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """Uniform in [0, 1). With `contiguous` it is in memory, and a border for fusion, at once."""
+    return _made(_stored(_tensord._rand(_sizes(shape, size), dtype), contiguous), requires_grad)
 
 
 @placed
-def randn(*size: Any, dtype: Optional[DTypeLike] = None, device: Devices = None,
-          requires_grad: bool = False) -> Tensor:
-    """Normal, of mean 0 and variance 1."""
-    return _made(_tensord._randn(_sizes(size), dtype), requires_grad)
+def randn(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
+          contiguous: bool = False, device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """Normal, of mean 0 and variance 1. `contiguous` as of rand."""
+    return _made(_stored(_tensord._randn(_sizes(shape, size), dtype), contiguous), requires_grad)
 
 
 @placed
-def uniform(*size: Any, low: float = 0.0, high: float = 1.0, dtype: Optional[DTypeLike] = None,
-            device: Devices = None, requires_grad: bool = False) -> Tensor:
-    """Uniform in [low, high)."""
-    return _made(_tensord._rand(_sizes(size), dtype) * (high - low) + low, requires_grad)
+def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, size: Optional[Sequence[int]] = None,
+            dtype: Optional[DTypeLike] = None, device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """Uniform in [low, high): floats, or for an integer dtype whole numbers, as randint.
+
+    TypeError for an integer dtype with bounds that are no whole numbers, ValueError if it has none between them.
+    """
+    sizes = _sizes(shape, size)
+    if dtype is None or is_float(dtype):
+        return _made(_tensord._rand(sizes, dtype) * (high - low) + low, requires_grad)
+    if not (is_int(dtype) and float(low).is_integer() and float(high).is_integer()):
+        raise TypeError(f"uniform: {dtype} in [{low}, {high}); whole numbers need whole bounds and an integer dtype")
+    if low >= high:
+        raise InvalidArgumentError(f"uniform: low {low} must be below high {high}")
+    return _made(_tensord._randint(int(low), int(high), sizes, dtype), requires_grad)
 
 
 @placed

@@ -15,6 +15,7 @@ import _tensord
 from _tensord import Tensor
 
 from tensord.errors import InvalidArgumentError
+from tensord.out import all_take_out
 
 Axes = Union[int, Sequence[int], None]
 
@@ -186,3 +187,6 @@ def _window(n_fft: int, win_length: Optional[int], window: Optional[Tensor]) -> 
         window = _tensord._full([length], 1.0, None)
     left = (n_fft - length) // 2
     return window.pad((left, n_fft - length - left))
+
+
+all_take_out(globals())

@@ -12,6 +12,8 @@ import _tensord
 from _tensord import Tensor
 
 import tensord.nn.functional as _in_torch_order
+import tensord.tinygrad  # noqa: F401: its methods are functions too
+from tensord import return_types
 from tensord.linalg import (
     lu_factor,
     lu_factor_ex,
@@ -22,12 +24,13 @@ from tensord.linalg import (
 )
 from tensord.linalg import lu_solve as _lu_solve
 from tensord.linalg import lu_unpack as _lu_unpack
+from tensord.out import all_take_out
 
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
-    assign backward bfloat16 bitcast bool byte cast char contiguous cpu cuda data data_ptr detach double element_size expand
-    expand_as float gradient half int int16 item long new_full numpy polygamma realize register_hook reshape_as short size stride to
-    to_ tolist type type_as view view_as wait
+    as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr detach double element_size expand
+    float gradient half int int16 item long new_full numpy polygamma realize register_hook reshape_as short size stride to
+    to_ tolist type type_as view wait
 """.split())
 
 
@@ -88,6 +91,21 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(places))
 
 
+def _tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else Tensor(x)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """bool: whether each element occurs among `test_elements`; both are tensors or numbers. See Tensor.isin.
+    `assume_unique` changes nothing."""
+    return _tensor(elements).isin(test_elements, invert=invert)
+
+
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = True, right: bool = False) -> Tensor:
+    """int32, between which of the sorted boundaries each element lies, or a number does. See Tensor.bucketize."""
+    return _tensor(input).bucketize(boundaries, out_int32=out_int32, right=right)
+
+
 def einsum(formula: str, *operands: Any, dtype: Any = None) -> Tensor:
     """Einstein's summation over labels: "ij,jk->ik"; see Tensor.einsum."""
     return Tensor.einsum(formula, *operands, dtype=dtype)
@@ -105,10 +123,11 @@ def logdet(input: Tensor) -> Tensor:
 
 
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
-                     unitriangular: bool = False) -> tuple[Tensor, Tensor]:
+                     unitriangular: bool = False) -> return_types.triangular_solve:
     """x with A x = b (A^T x = b with transpose) for a triangular A, and A; see linalg.solve_triangular."""
     matrix = A.transpose(-1, -2) if transpose else A
-    return solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular), A
+    solution = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
+    return return_types.triangular_solve(solution, A)
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
@@ -122,17 +141,24 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
-              unpack_pivots: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+              unpack_pivots: bool = True) -> return_types.lu_unpack:
     """(P, L, U) from what lu gives; what is not asked for is empty."""
     p, l, u = _lu_unpack(LU_data, LU_pivots)
     empty = LU_data.reshape(-1)[:0]
-    return p if unpack_pivots else empty, l if unpack_data else empty, u if unpack_data else empty
+    return return_types.lu_unpack(
+        p if unpack_pivots else empty, l if unpack_data else empty, u if unpack_data else empty)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices in the order of least work; see linalg.multi_dot."""
     return multi_dot(matrices)
 
+
+all_take_out(globals(), ("bucketize", "chain_matmul", "einsum", "fill", "isin", "logdet", "lu", "lu_solve", "lu_unpack",
+                         "polygamma", "rsub", "triangular_solve"))  # fmt: skip
+# Methods of PyTorch as well.
+for _function in (logdet, lu, lu_solve, triangular_solve):
+    setattr(Tensor, _function.__name__, _function)
 
 # In PyTorch's order of arguments, unlike the methods of these names.
 _IN_TORCH_ORDER = """

@@ -4,6 +4,8 @@ from typing import Any
 
 from _tensord import Tensor
 
+from tensord import return_types
+
 __all__: list[str]
 
 
@@ -42,6 +44,7 @@ airy_ai = Tensor.airy_ai
 all = Tensor.all
 allclose = Tensor.allclose
 alpha_dropout = Tensor.alpha_dropout
+alu = Tensor.alu
 amax = Tensor.amax
 amin = Tensor.amin
 aminmax = Tensor.aminmax
@@ -93,7 +96,8 @@ bmm = Tensor.bmm
 def broadcast_shapes(*shapes: 'Any') -> 'tuple[int, ...]': ...
 broadcast_tensors = Tensor.broadcast_tensors
 broadcast_to = Tensor.broadcast_to
-bucketize = Tensor.bucketize
+def bucketize(input: 'Any', boundaries: 'Tensor', *, out_int32: 'bool' = True, right: 'bool' = False) -> 'Tensor': ...
+call = Tensor.call
 cartesian_prod = Tensor.cartesian_prod
 cat = Tensor.cat
 cdist = Tensor.cdist
@@ -121,6 +125,8 @@ concat = Tensor.concat
 concatenate = Tensor.concatenate
 conj = Tensor.conj
 conj_physical = Tensor.conj_physical
+const = Tensor.const
+const_like = Tensor.const_like
 contiguous_backward = Tensor.contiguous_backward
 def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 corrcoef = Tensor.corrcoef
@@ -138,6 +144,7 @@ cummin = Tensor.cummin
 cumprod = Tensor.cumprod
 cumsum = Tensor.cumsum
 cumulative_trapezoid = Tensor.cumulative_trapezoid
+custom_kernel = Tensor.custom_kernel
 deg2rad = Tensor.deg2rad
 det = Tensor.det
 diag = Tensor.diag
@@ -170,6 +177,7 @@ erfcx = Tensor.erfcx
 erfinv = Tensor.erfinv
 exp = Tensor.exp
 exp2 = Tensor.exp2
+expand_as = Tensor.expand_as
 expm1 = Tensor.expm1
 eye = Tensor.eye
 feature_alpha_dropout = Tensor.feature_alpha_dropout
@@ -191,6 +199,7 @@ fractional_max_pool = Tensor.fractional_max_pool
 frexp = Tensor.frexp
 from_blob = Tensor.from_blob
 from_numpy = Tensor.from_numpy
+from_url = Tensor.from_url
 full = Tensor.full
 full_like = Tensor.full_like
 gather = Tensor.gather
@@ -231,6 +240,8 @@ i1e = Tensor.i1e
 def igamma(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def igammac(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 im2col = Tensor.im2col
+image_conv2d = Tensor.image_conv2d
+image_dot = Tensor.image_dot
 index_add = Tensor.index_add
 index_copy = Tensor.index_copy
 index_fill = Tensor.index_fill
@@ -240,12 +251,13 @@ index_select = Tensor.index_select
 inner = Tensor.inner
 instance_norm = Tensor.instance_norm
 interpolate = Tensor.interpolate
+invalids = Tensor.invalids
 inverse = Tensor.inverse
 is_contiguous = Tensor.is_contiguous
 is_floating_point = Tensor.is_floating_point
 isclose = Tensor.isclose
 isfinite = Tensor.isfinite
-isin = Tensor.isin
+def isin(elements: 'Any', test_elements: 'Any', *, assume_unique: 'bool' = False, invert: 'bool' = False) -> 'Tensor': ...
 isinf = Tensor.isinf
 isnan = Tensor.isnan
 isneginf = Tensor.isneginf
@@ -270,6 +282,7 @@ lerp = Tensor.lerp
 less = Tensor.less
 less_equal = Tensor.less_equal
 lgamma = Tensor.lgamma
+linear_with_vars = Tensor.linear_with_vars
 linspace = Tensor.linspace
 local_response_norm = Tensor.local_response_norm
 log = Tensor.log
@@ -296,7 +309,7 @@ lshift = Tensor.lshift
 def lt(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def lu(A: 'Tensor', pivot: 'bool' = True, get_infos: 'bool' = False) -> 'tuple[Tensor, ...]': ...
 def lu_solve(b: 'Tensor', LU_data: 'Tensor', LU_pivots: 'Tensor') -> 'Tensor': ...
-def lu_unpack(LU_data: 'Tensor', LU_pivots: 'Tensor', unpack_data: 'bool' = True, unpack_pivots: 'bool' = True) -> 'tuple[Tensor, Tensor, Tensor]': ...
+def lu_unpack(LU_data: 'Tensor', LU_pivots: 'Tensor', unpack_data: 'bool' = True, unpack_pivots: 'bool' = True) -> 'return_types.lu_unpack': ...
 manual_seed = Tensor.manual_seed
 margin_ranking_loss = Tensor.margin_ranking_loss
 masked_fill = Tensor.masked_fill
@@ -306,6 +319,7 @@ matmul = Tensor.matmul
 matrix_exp = Tensor.matrix_exp
 matrix_power = Tensor.matrix_power
 max = Tensor.max
+max_numel = Tensor.max_numel
 max_unpool2d = Tensor.max_unpool2d
 def maximum(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 mean = Tensor.mean
@@ -392,6 +406,7 @@ randint_like = Tensor.randint_like
 randn = Tensor.randn
 randn_like = Tensor.randn_like
 random_bits = Tensor.random_bits
+randperm = Tensor.randperm
 ravel = Tensor.ravel
 def real(input: 'Tensor') -> 'Tensor': ...
 rearrange = Tensor.rearrange
@@ -419,10 +434,12 @@ scaled_uniform = Tensor.scaled_uniform
 scatter = Tensor.scatter
 scatter_add = Tensor.scatter_add
 scatter_reduce = Tensor.scatter_reduce
+schedule_linear = Tensor.schedule_linear
 searchsorted = Tensor.searchsorted
 select = Tensor.select
 select_scatter = Tensor.select_scatter
 selu = Tensor.selu
+sequential = Tensor.sequential
 sgn = Tensor.sgn
 shard = Tensor.shard
 shard_like = Tensor.shard_like
@@ -463,6 +480,7 @@ storage_offset = Tensor.storage_offset
 def sub(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 subtract = Tensor.subtract
 sum = Tensor.sum
+sum_to_size = Tensor.sum_to_size
 svd = Tensor.svd
 from tensord.linalg import svd_lowrank as svd_lowrank
 swapaxes = Tensor.swapaxes
@@ -484,7 +502,7 @@ trace = Tensor.trace
 transpose = Tensor.transpose
 trapezoid = Tensor.trapezoid
 trapz = Tensor.trapz
-def triangular_solve(b: 'Tensor', A: 'Tensor', upper: 'bool' = True, transpose: 'bool' = False, unitriangular: 'bool' = False) -> 'tuple[Tensor, Tensor]': ...
+def triangular_solve(b: 'Tensor', A: 'Tensor', upper: 'bool' = True, transpose: 'bool' = False, unitriangular: 'bool' = False) -> 'return_types.triangular_solve': ...
 tril = Tensor.tril
 tril_indices = Tensor.tril_indices
 triplet_margin_loss = Tensor.triplet_margin_loss
@@ -492,6 +510,7 @@ triu = Tensor.triu
 triu_indices = Tensor.triu_indices
 def true_divide(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 trunc = Tensor.trunc
+ufix = Tensor.ufix
 unbind = Tensor.unbind
 unflatten = Tensor.unflatten
 unfold = Tensor.unfold
@@ -500,11 +519,14 @@ unique = Tensor.unique
 unique_consecutive = Tensor.unique_consecutive
 def unravel_index(indices: 'Tensor', shape: 'Any') -> 'tuple[Tensor, ...]': ...
 unsqueeze = Tensor.unsqueeze
+uprod = Tensor.uprod
+usum = Tensor.usum
 vander = Tensor.vander
 var = Tensor.var
 var_mean = Tensor.var_mean
 vdot = Tensor.vdot
 vecdot = Tensor.vecdot
+view_as = Tensor.view_as
 vsplit = Tensor.vsplit
 vstack = Tensor.vstack
 where = Tensor.where

@@ -20,6 +20,7 @@ import numpy as np
 from _tensord import Tensor
 
 from tensord.autograd import custom_gradient
+from tensord.errors import UnimplementedError
 from tensord.given import Givens, constant, noting, still_hold
 from tensord.training import is_training
 
@@ -390,11 +391,30 @@ def jit(function: Optional[F] = None) -> Union[F, Callable[[F], F]]:
 
 
 @overload
-def function(fxn: F, *, allow_implicit: bool = False, grad_fxn: Optional[Callable[..., Any]] = None) -> F: ...
+def TinyJit(fxn: F, *, prune: bool = False) -> F: ...
 @overload
-def function(fxn: None = None, *, allow_implicit: bool = False,
-             grad_fxn: Optional[Callable[..., Any]] = None) -> Callable[[F], F]: ...
-def function(fxn: Optional[F] = None, *, allow_implicit: bool = False,
+def TinyJit(fxn: None = None, *, prune: bool = False) -> Callable[[F], F]: ...
+def TinyJit(fxn: Optional[F] = None, *, prune: bool = False) -> Union[F, Callable[[F], F]]:
+    """jit by tinygrad's name. As there, tensors among the arguments are inputs and reading data inside is an error.
+
+    What differs: the first call captures already; another shape, dtype or argument is another program, and no error; the
+    same tensor may be given twice; results are new at each call, and may be anything that jit returns; a captured function
+    may call another one. UnimplementedError for `prune`: what does not depend on the arguments is better computed outside.
+    """
+    if prune:
+        raise UnimplementedError("TinyJit: prune is not offered; compute what does not depend on the arguments outside of "
+                                 "the function, realize() it, and let the function use it")
+    return jit(fxn)
+
+
+@overload
+def function(fxn: F, *, precompile: bool = False, precompile_backward: bool = False, allow_implicit: bool = False,
+             grad_fxn: Optional[Callable[..., Any]] = None) -> F: ...
+@overload
+def function(fxn: None = None, *, precompile: bool = False, precompile_backward: bool = False,
+             allow_implicit: bool = False, grad_fxn: Optional[Callable[..., Any]] = None) -> Callable[[F], F]: ...
+def function(fxn: Optional[F] = None, *, precompile: bool = False, precompile_backward: bool = False,
+             allow_implicit: bool = False,
              grad_fxn: Optional[Callable[..., Any]] = None) -> Union[F, Callable[[F], F]]:
     """Traces the function once for each signature; calls give lazy tensors, as if it ran each time, with derivatives.
 
@@ -402,7 +422,8 @@ def function(fxn: Optional[F] = None, *, allow_implicit: bool = False,
     also inside of jit. The function has no effects: it assigns nothing and leaves no gradients; random numbers are drawn
     anew by each call. Tensors that are not among its arguments are an error unless `allow_implicit`; then each call reads
     them as they are. `grad_fxn(*grads, inputs, outputs)` is its derivative instead of the one that follows from the
-    operations, see tensord.custom_gradient.
+    operations, see tensord.custom_gradient. tinygrad's `precompile` and `precompile_backward` are taken and change nothing:
+    the daemon schedules and compiles what it is sent, a program at a time.
     """
     if fxn is None:
         return lambda given: function(given, allow_implicit=allow_implicit, grad_fxn=grad_fxn)

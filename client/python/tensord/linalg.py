@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Optional, Union
+from typing import Any, NoReturn, Optional, Union
 
 import _tensord
 from _tensord import Tensor, multi_dot
 
+from tensord import return_types
 from tensord.errors import InvalidArgumentError
+from tensord.out import all_take_out
 
 det = Tensor.det
 inv = Tensor.inverse
@@ -25,74 +27,14 @@ matrix_power = Tensor.matrix_power
 vecdot = Tensor.vecdot
 
 
-class QR(NamedTuple):
-    Q: Tensor
-    R: Tensor
-
-
-class SVD(NamedTuple):
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class Eigh(NamedTuple):
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class SlogDet(NamedTuple):
-    sign: Tensor
-    logabsdet: Tensor
-
-
-class LU(NamedTuple):
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-class LUFactor(NamedTuple):
-    LU: Tensor
-    pivots: Tensor
-
-
-class CholeskyEx(NamedTuple):
-    L: Tensor
-    info: Tensor
-
-
-class InvEx(NamedTuple):
-    inverse: Tensor
-    info: Tensor
-
-
-class SolveEx(NamedTuple):
-    result: Tensor
-    info: Tensor
-
-
-class LUFactorEx(NamedTuple):
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-
-class Lstsq(NamedTuple):
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
-
-
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product along an axis of three elements; operands broadcast."""
     return input.cross(other, dim)
 
 
-def slogdet(A: Tensor) -> SlogDet:
+def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign and the logarithm of the absolute value of the determinant."""
-    return SlogDet(*A.slogdet())
+    return return_types.linalg_slogdet(*A.slogdet())
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
@@ -115,50 +57,50 @@ def _check(what: str, info: Tensor, check_errors: bool) -> None:
         raise InvalidArgumentError(f"{what}: pivot {failed} of a matrix is zero, or not positive")
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
     """cholesky, and int32 for each matrix the first pivot, from 1 on, that is not positive, or 0. With check_errors it
     is read, and RuntimeError if there is one; the same for the other functions in _ex."""
     factor = cholesky(A, upper=upper)
     info = _tensord._linalg_cholesky_info(factor)
     _check("cholesky_ex", info, check_errors)
-    return CholeskyEx(factor, info)
+    return return_types.linalg_cholesky_ex(factor, info)
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> return_types.linalg_lu_factor_ex:
     """lu_factor, and int32 for each matrix the first pivot, from 1 on, that is zero, or 0."""
     factors = lu_factor(A, pivot=pivot)
     info = _tensord._linalg_lu_info(factors.LU)
     _check("lu_factor_ex", info, check_errors)
-    return LUFactorEx(*factors, info)
+    return return_types.linalg_lu_factor_ex(*factors, info)
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
     """inv, and the info of lu_factor_ex."""
     inverse = inv(A)
-    return InvEx(inverse, lu_factor_ex(A, check_errors=check_errors).info)
+    return return_types.linalg_inv_ex(inverse, lu_factor_ex(A, check_errors=check_errors).info)
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
     """solve, and the info of lu_factor_ex."""
     result = solve(A, B, left=left)
-    return SolveEx(result, lu_factor_ex(A, check_errors=check_errors).info)
+    return return_types.linalg_solve_ex(result, lu_factor_ex(A, check_errors=check_errors).info)
 
 
-def lu(A: Tensor, *, pivot: bool = True) -> LU:
+def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """A = P L U with rows exchanged for the largest pivot."""
     _needs_pivots("lu", pivot)
-    return LU(*_tensord._linalg_lu(A))
+    return return_types.linalg_lu(*_tensord._linalg_lu(A))
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """U with L below its diagonal, and the rows that were exchanged, int32 from 1 on."""
     _needs_pivots("lu_factor", pivot)
-    return LUFactor(*_tensord._linalg_lu_factor(A))
+    return return_types.linalg_lu_factor(*_tensord._linalg_lu_factor(A))
 
 
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor) -> LU:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor) -> return_types.linalg_lu:
     """What lu gives, from what lu_factor gives."""
-    return LU(*_tensord._linalg_lu_unpack(LU_data, LU_pivots))
+    return return_types.linalg_lu(*_tensord._linalg_lu_unpack(LU_data, LU_pivots))
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
@@ -171,17 +113,17 @@ def _needs_pivots(what: str, pivot: bool) -> None:
         raise InvalidArgumentError(f"{what}: elimination without pivots is unstable and not offered")
 
 
-def qr(A: Tensor, mode: str = "reduced") -> QR:
+def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """A = Q R: Q [m, k], R [k, n] with k = min(m, n), or "complete" Q [m, m], R [m, n]; "r" gives an empty Q."""
     if mode not in ("reduced", "complete", "r"):
         raise InvalidArgumentError(f"qr: mode is 'reduced', 'complete' or 'r', not '{mode}'")
     q, r = _tensord._linalg_qr(A, mode == "complete")
-    return QR(q.reshape(-1)[:0] if mode == "r" else q, r)
+    return return_types.linalg_qr(q.reshape(-1)[:0] if mode == "r" else q, r)
 
 
-def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+def svd(A: Tensor, full_matrices: bool = True) -> return_types.linalg_svd:
     """A = U diag(S) Vh with S descending."""
-    return SVD(*A.svd(full_matrices))
+    return return_types.linalg_svd(*A.svd(full_matrices))
 
 
 def svdvals(A: Tensor) -> Tensor:
@@ -189,9 +131,9 @@ def svdvals(A: Tensor) -> Tensor:
     return _tensord._linalg_svdvals(A)
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Eigh:
+def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Eigenvalues, ascending, and eigenvectors (columns) of a symmetric matrix, of which one triangle is read."""
-    return Eigh(*_tensord._linalg_eigh(A, _is_upper(UPLO)))
+    return return_types.linalg_eigh(*_tensord._linalg_eigh(A, _is_upper(UPLO)))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
@@ -235,7 +177,8 @@ def matrix_rank(A: Tensor, *, atol: Union[float, Tensor, None] = None, rtol: Uni
     return _tensord._linalg_matrix_rank(A, atol, rtol, hermitian)
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: Optional[float] = None, *, driver: Optional[str] = None) -> Lstsq:
+def lstsq(A: Tensor, B: Tensor, rcond: Optional[float] = None, *,
+          driver: Optional[str] = None) -> return_types.linalg_lstsq:
     """The x of least norm among those with the least |A x - B|; the sums of squares that remain (empty unless A has
     more rows than columns), the rank of A and its singular values.
 
@@ -251,7 +194,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: Optional[float] = None, *, driver: Option
     else:
         residuals = x.reshape(-1)[:0]
     rank = _tensord._full([0], 0, "int32") if driver == "gels" else matrix_rank(A, rtol=rcond)
-    return Lstsq(x, residuals, rank, x.reshape(-1)[:0] if driver in ("gels", "gelsy") else svdvals(A))
+    singular_values = x.reshape(-1)[:0] if driver in ("gels", "gelsy") else svdvals(A)
+    return return_types.linalg_lstsq(x, residuals, rank, singular_values)
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
@@ -347,3 +291,4 @@ __all__ = [
     "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
     "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
+all_take_out(globals(), __all__)

@@ -16,6 +16,8 @@ from typing import Any, Optional, Type, TypeVar, Union, cast
 
 import _tensord
 
+from tensord.out import takes_out
+
 #: Where to put something: a device, or several that each have all of it; None for wherever it is needed.
 Devices = Union[None, str, Sequence[str]]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +51,7 @@ class device(str):
 
 
 def placed(function: F) -> F:
-    """Gives a function that makes tensors its keyword `device`: what it makes is put there."""
+    """Gives a function that makes tensors its keyword `device`: what it makes is put there; and `out`, see takes_out."""
 
     @wraps(function)
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -63,4 +65,4 @@ def placed(function: F) -> F:
         finally:
             _tensord._set_default_devices(before)
 
-    return cast(F, made)
+    return takes_out(cast(F, made))

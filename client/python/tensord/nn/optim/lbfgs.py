@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, NoReturn, Optional
 
 from _tensord import Tensor, is_capturing, realize
 
 from tensord.autograd import enable_grad
-from tensord.errors import FailedPreconditionError, InvalidArgumentError
+from tensord.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 from tensord.nn.optim.optimizer import Optimizer, Params
 
 
@@ -48,6 +48,10 @@ class LBFGS(Optimizer):
 
     def _counts(self, group: Any) -> bool:
         return False
+
+    def schedule_step(self) -> NoReturn:
+        """Always raises: the step reads the loss to know how far to go."""
+        raise UnimplementedError("LBFGS: a step reads the loss on its way, so it cannot be put off; call step(closure)")
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         if closure is None:

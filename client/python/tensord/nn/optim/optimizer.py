@@ -149,6 +149,14 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        changed = self.schedule_step()
+        if not is_capturing():
+            realize(changed)
+        return loss
+
+    def schedule_step(self) -> list[Tensor]:
+        """step() that computes nothing yet: what is to be realized, so that one program computes it together with the loss:
+        realize(loss, *optimizer.schedule_step())."""
         active = [i for i, param in enumerate(self.params) if param.grad is not None]
         if not active:
             raise FailedPreconditionError(
@@ -159,10 +167,8 @@ class Optimizer:
             for i, group in self._numbered():
                 if i in active:
                     self._update_one(i, group)
-        if not is_capturing():
-            # Together with the gradients, which would otherwise keep the old parameters alive.
-            realize(self.params, self._tensors(), [p.grad for p in self.params if p.grad is not None])
-        return loss
+        # With the gradients, which would otherwise keep the old parameters alive.
+        return [*self.params, *self._tensors(), *(p.grad for p in self.params if p.grad is not None)]
 
     def _numbered(self) -> list[tuple[int, ParamGroup]]:
         groups = [group for group in self.param_groups for _ in group["params"]]
@@ -285,6 +291,10 @@ class OptimizerGroup:
     def step(self) -> None:
         for optimizer in self.optimizers:
             optimizer.step()
+
+    def schedule_step(self) -> list[Tensor]:
+        """See Optimizer.schedule_step."""
+        return [tensor for optimizer in self.optimizers for tensor in optimizer.schedule_step()]
 
     def state_dict(self) -> list[dict[str, Any]]:
         return [optimizer.state_dict() for optimizer in self.optimizers]
