@@ -271,6 +271,35 @@ void BindFunctions(py::module_& module) {
                           [](const Expr& x, Exprs, const Cutoff& c) { return MatrixRank(x, c); });
       },
       py::arg("a"), py::arg("atol"), py::arg("rtol"), py::arg("hermitian"));
+  module.def(
+      "_linalg_ldl_factor",
+      [](const Tensor& a) {
+        return TwoOf({a}, [](Exprs e) {
+          const LdlFactors factors = LdlFactor(e[0]);
+          return std::vector<Expr>{factors.ld, factors.pivots};
+        });
+      },
+      py::arg("a"));
+  module.def(
+      "_linalg_ldl_info",
+      [](const Tensor& ld, const Tensor& pivots) {
+        return Checked(Lift(
+            [](const Expr& x, const Expr& p) {
+              return LdlInfo({x, p});
+            },
+            ld, pivots));
+      },
+      py::arg("ld"), py::arg("pivots"));
+  module.def(
+      "_linalg_ldl_solve",
+      [](const Tensor& ld, const Tensor& pivots, const Tensor& b) {
+        return Checked(Lift(
+            [](const Expr& x, const Expr& p, const Expr& y) {
+              return LdlSolve({x, p}, y);
+            },
+            ld, pivots, b));
+      },
+      py::arg("ld"), py::arg("pivots"), py::arg("b"));
   module.def("_linalg_lu_info", BindUnary(&LuInfo), py::arg("lu"));
   module.def("_linalg_cholesky_info", BindUnary(&CholeskyInfo), py::arg("factor"));
   module.def(

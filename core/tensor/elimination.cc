@@ -269,16 +269,12 @@ LuFactors LuFactor(const Expr& a) {
   return {Cast(packed, LeastUpperFloat(a.dtype())), factored.pivots + 1};
 }
 
-namespace {
-
 Expr FirstWhere(const Expr& holds) {
   if (!holds.ok()) return holds;
   const Expr found = Cast(holds, DType::kInt32);
   if (holds.shape().back() == 0) return Sum(found, -1);
   return Where(Any(holds, -1), ArgMax(found, -1) + 1, 0);
 }
-
-}  // namespace
 
 Expr LuInfo(const Expr& lu) {
   if (auto error = CheckMatrix("lu", lu)) return *error;

@@ -51,4 +51,7 @@ Expr LowerInverse(const Expr& l);
 // The inverse by elimination, without derivative.
 Expr EliminationInverse(const Expr& a);
 
+// Where it holds first along the last axis, from 1 on, or 0: int32.
+Expr FirstWhere(const Expr& holds);
+
 }  // namespace tensord

@@ -59,6 +59,17 @@ Expr LuInfo(const Expr& lu);
 Expr CholeskyInfo(const Expr& factor);
 Expr LuSolve(const LuFactors& factors, const Expr& b, bool left = true, bool adjoint = false);
 
+// Of symmetric matrices, whose lower triangle is read: p a p^T = l d l^T in LAPACK's form: d, of
+// blocks 1 x 1 and 2 x 2, and l below it, whose columns the later exchanges of rows have not moved,
+// and pivots, int32, from 1 on: the row that was exchanged with this one, or for both rows of a
+// block of two -1 times the one that was exchanged with the second. No derivative.
+struct LdlFactors {
+  Expr ld, pivots;
+};
+LdlFactors LdlFactor(const Expr& a);
+Expr LdlInfo(const LdlFactors& factors);  // the first block that is zero, from 1 on, or 0; int32
+Expr LdlSolve(const LdlFactors& factors, const Expr& b);  // a x = b
+
 // ---- orthogonal
 
 enum Completeness { kReduced, kComplete };

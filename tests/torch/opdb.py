@@ -20,10 +20,10 @@ NOT_COUNTED = {
     r"\w+_copy|unsafe_\w+|scalar_tensor": "internal to PyTorch",
     r"sparse\..*|to_sparse": "sparse tensors",
     r"fft\.(?!i?fftshift).*|stft|istft|complex|polar|view_as_(complex|real)|cfloat|cdouble|chalf"
-    r"|linalg\.(eig(vals)?|polar)": "complex numbers",
+    r"|linalg\.eig(vals)?": "complex numbers",
     r"as_strided.*|\w+_strided|empty_permuted|resize_.*": "strides and storage",
     r"masked\..*": "a prototype of masked tensors",
-    r"nn\.functional\.linear_cross_entropy.*|hash_tensor|linalg\.matrix_sqrth": "newer than the lists that we follow",
+    r"nn\.functional\.linear_cross_entropy.*|hash_tensor": "newer than the lists that we follow",
 }
 COUNTED_ALL_THE_SAME = re.compile(r"__\w+__$")
 

@@ -235,6 +235,22 @@ ROWS = [
     ),
     row("geqrf", lambda a: lib(a).geqrf(a), (2, 4, 3), gradient=False, forward=(1e-3, 1e-4)),
     row("geqrf, wide", lambda a: lib(a).geqrf(a), (3, 5), gradient=False, forward=(1e-3, 1e-4)),
+    *(
+        row(f"ldl_factor_ex and ldl_solve, {name}",
+            lambda x, y, z=zeros: (lambda factors: (*factors, lib(x).linalg.ldl_solve(*factors[:2], y)))(
+                lib(x).linalg.ldl_factor_ex(x + x.mT - z * 2 * lib(x).diag_embed(lib(x).linalg.diagonal(x)))),
+            shape, (*shape[:-1], 2), gradient=False, forward=(1e-3, 1e-3))
+        for name, shape, zeros in (("batch", (6, 5, 5), 0), ("blocks of two", (4, 6, 6), 1), ("odd", (2, 3, 3), 1))
+    ),
+    row("ldl_factor reads the lower triangle", lambda x: lib(x).linalg.ldl_factor(x), (5, 5), gradient=False,
+        forward=(1e-3, 1e-3)),
+    row("ldl_factor_ex of zeros", lambda x: lib(x).linalg.ldl_factor_ex(x * 0), (3, 3), gradient=False),
+    error("ldl_solve, sizes", (RuntimeError, ValueError), "",
+          lambda x, y: lib(x).linalg.ldl_solve(*lib(x).linalg.ldl_factor(x), y), (3, 3), (4, 2)),
+    row("polar", lambda x: lib(x).linalg.polar(x), (2, 4, 3), forward=(1e-3, 1e-3), backward=(1e-2, 1e-2)),
+    row("matrix_sqrth", lambda x: lib(x).linalg.matrix_sqrth(symmetric(x)), (3, 3), forward=(1e-3, 1e-3),
+        backward=(1e-2, 1e-2)),
+    row("diagonal of linalg", lambda x: lib(x).linalg.diagonal(x, offset=-1), (2, 3, 4)),
     row("cholesky_ex", lambda x: lib(x).linalg.cholesky_ex(symmetric(x)), (2, 3, 3), forward=(1e-3, 1e-3),
         backward=(1e-2, 1e-2)),
     row("pinv, hermitian", lambda x: lib(x).linalg.pinv(symmetric(x), hermitian=True), (3, 3), forward=(1e-3, 1e-3),

@@ -32,6 +32,11 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return input.cross(other, dim)
 
 
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The elements where indices along two axes differ by `offset`, as a last axis."""
+    return A.diagonal(offset, dim1, dim2)
+
+
 def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The sign and the logarithm of the absolute value of the determinant."""
     return return_types.linalg_slogdet(*A.slogdet())
@@ -108,6 +113,26 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     return _tensord._linalg_lu_solve(LU, pivots, B, left, adjoint)
 
 
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
+    """A = P L D L^T P^T of a symmetric matrix, of which the lower triangle is read, in LAPACK's form: D, of blocks 1 x 1
+    and 2 x 2, with L below it, and pivots, int32 from 1 on. For real matrices `hermitian` says the same as symmetric. No
+    derivative."""
+    return return_types.linalg_ldl_factor(*_tensord._linalg_ldl_factor(A))
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> return_types.linalg_ldl_factor_ex:
+    """ldl_factor, and int32 for each matrix the first block of D, from 1 on, that is zero, or 0."""
+    factors = ldl_factor(A, hermitian=hermitian)
+    info = _tensord._linalg_ldl_info(*factors)
+    _check("ldl_factor_ex", info, check_errors)
+    return return_types.linalg_ldl_factor_ex(*factors, info)
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """x with A x = B, given what ldl_factor gives for A. B is a matrix."""
+    return _tensord._linalg_ldl_solve(LD, pivots, B)
+
+
 def _needs_pivots(what: str, pivot: bool) -> None:
     if not pivot:
         raise InvalidArgumentError(f"{what}: elimination without pivots is unstable and not offered")
@@ -124,6 +149,20 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 def svd(A: Tensor, full_matrices: bool = True) -> return_types.linalg_svd:
     """A = U diag(S) Vh with S descending."""
     return return_types.linalg_svd(*A.svd(full_matrices))
+
+
+def polar(A: Tensor) -> return_types.linalg_polar:
+    """A [.., m, n] = U H for m >= n: U with orthonormal columns, H symmetric without negative eigenvalues."""
+    if A.shape[-2] < A.shape[-1]:
+        raise InvalidArgumentError(f"polar: a matrix of shape {list(A.shape[-2:])} is wider than high")
+    u, s, vh = svd(A, full_matrices=False)
+    return return_types.linalg_polar(u @ vh, (vh.mT * s.unsqueeze(-2)) @ vh)
+
+
+def matrix_sqrth(A: Tensor) -> Tensor:
+    """The symmetric positive definite x with x x = A, of which the lower triangle is read; NaN if A is not so."""
+    values, vectors = eigh(A)
+    return (vectors * values.sqrt().unsqueeze(-2)) @ vectors.mT
 
 
 def svdvals(A: Tensor) -> Tensor:
@@ -286,9 +325,10 @@ def _name(ord: Any) -> str:
 
 
 __all__ = [
-    "cholesky", "cholesky_ex", "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "householder_product",
-    "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "matmul", "matrix_exp",
-    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
-    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
+    "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq", "lu", "lu_factor",
+    "lu_factor_ex", "lu_solve", "lu_unpack", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_sqrth", "multi_dot", "norm", "pinv", "polar", "qr", "slogdet", "solve", "solve_ex", "solve_triangular",
+    "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 all_take_out(globals(), __all__)
