@@ -241,7 +241,7 @@ absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Finish(
   const bool sets_gradients =
       std::any_of(captured->gradients.begin(), captured->gradients.end(),
                   [](const auto& gradient) { return gradient.after != gradient.kKept; });
-  if (!captured->overwritten.empty() || trace.draws || sets_gradients || !is_expression) {
+  if (!captured->overwritten.empty() || !trace.drawn.empty() || sets_gradients || !is_expression) {
     return captured;
   }
   auto body = std::make_shared<Body>();
@@ -384,7 +384,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
     if (GradEnabled()) Note(captured, arguments, tensors, wants_gradient, call);
-    if (waiting.empty() && assigned_.empty() && random_drawn_ == 0) break;
+    if (waiting.empty() && assigned_.empty() && !HasDrawn()) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
   }
   for (size_t slot = 0; slot < tensors.size(); ++slot) {

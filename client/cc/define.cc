@@ -70,9 +70,13 @@ absl::StatusOr<std::shared_ptr<const DefinedFunction>> Session::Define(
           name, i);
     }
   }
-  defined->draws = trace.draws;
+  const auto of_generator = [&](const StateRef& state) {
+    return std::any_of(trace.drawn.begin(), trace.drawn.end(), [&](const auto& drawn) {
+      return state == drawn.first->key || state == drawn.first->counter;
+    });
+  };
   for (auto& [state, stand_in] : trace.used) {
-    if (state == random_key_ || state == random_counter_) continue;
+    if (of_generator(state)) continue;
     if (!allow_outside) {
       return FailedPrecondition(
           "{}: it uses a tensor {}{} that is not among its arguments; pass it, or say "
@@ -82,11 +86,13 @@ absl::StatusOr<std::shared_ptr<const DefinedFunction>> Session::Define(
     defined->body.parameters.push_back(stand_in);
     defined->outside.push_back(state);
   }
-  for (const StateRef& generator : {random_key_, random_counter_}) {
-    if (!trace.draws) break;
-    const auto used = std::find_if(trace.used.begin(), trace.used.end(),
-                                   [&](const auto& entry) { return entry.first == generator; });
-    defined->body.parameters.push_back(used->second);
+  for (const auto& [generator, count] : trace.drawn) {
+    for (const StateRef& state : {generator->key, generator->counter}) {
+      const auto used =
+          std::find_if(trace.used.begin(), trace.used.end(),
+                       [&state = state](const auto& entry) { return entry.first == state; });
+      defined->body.parameters.push_back(used->second);
+    }
   }
   for (const StateRef& result : *results) {
     TD_RETURN_IF_ERROR(result->error);
@@ -116,20 +122,21 @@ std::vector<StateRef> Session::CallDefined(const DefinedFunction& function,
   operands.insert(operands.end(), function.outside.begin(), function.outside.end());
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
-  std::vector<const Node*> generator;
+  std::vector<const Node*> generators;
   std::vector<ValueRef> also_read;
-  if (function.draws) {
-    auto [next, parents] = NextRandom();
-    generator = {next.key.node(), next.counter.node()};
-    also_read = std::move(parents);
+  for (const auto& [generator, count] : function.drawn) {
+    const auto [next, parents] = NextRandom(generator, count);
+    generators.insert(generators.end(), {next.key.node(), next.counter.node()});
+    also_read.insert(also_read.end(), parents.begin(), parents.end());
   }
-  std::vector<StateRef> states = ApplyLocked(
+  return ApplyLocked(
       operands, function.body.results.size(),
       [&](Graph& graph, absl::Span<const Expr> sources) {
         ReplacementMap map;
         for (size_t i = 0; i < function.body.parameters.size(); ++i) {
           const Value& parameter = *function.body.parameters[i];
-          const Node* node = i < sources.size() ? sources[i].node() : generator[i - sources.size()];
+          const Node* node =
+              i < sources.size() ? sources[i].node() : generators[i - sources.size()];
           map[parameter.node] = {graph.Cast(node, parameter.dtype)};
         }
         std::vector<const Node*> roots;
@@ -139,8 +146,6 @@ std::vector<StateRef> Session::CallDefined(const DefinedFunction& function,
         return results;
       },
       also_read);
-  RandomDrawn() += function.drawn;
-  return states;
 }
 
 }  // namespace tensord::client

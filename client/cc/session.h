@@ -72,6 +72,29 @@ struct TensorState {
 };
 using StateRef = std::shared_ptr<TensorState>;
 
+// A source of random numbers. Its state lives on the device, so that a captured program advances
+// it; numbers drawn since the last run are told apart by their distance from the counter. The two
+// tensors name no session, which would keep itself alive.
+struct RandomGenerator {
+  StateRef key;
+  StateRef counter;
+  std::weak_ptr<Session> session;
+};
+using GeneratorRef = std::shared_ptr<RandomGenerator>;
+using DrawnNumbers = std::vector<std::pair<GeneratorRef, uint64_t>>;
+
+// This thread's random numbers come from that generator; from the session's own if it is null.
+class GeneratorScope {
+ public:
+  explicit GeneratorScope(GeneratorRef generator);
+  ~GeneratorScope();
+  GeneratorScope(const GeneratorScope&) = delete;
+  GeneratorScope& operator=(const GeneratorScope&) = delete;
+
+ private:
+  GeneratorRef outer_;
+};
+
 // A function being captured: what it changed of the tensors outside, with what was there before.
 struct Trace {
   // A gradient that the function asked for or set.
@@ -84,8 +107,7 @@ struct Trace {
   const Session* session;
   std::vector<std::pair<StateRef, std::shared_ptr<Value>>> assigned;
   std::vector<Gradient> gradients;  // one for each tensor
-  bool draws = false;               // random numbers
-  uint64_t drawn = 0;               // so many
+  DrawnNumbers drawn;
   // Of a function that is to be expressions: what is used from outside, and what stands for it.
   bool pure = false;
   std::vector<std::pair<StateRef, std::shared_ptr<Value>>> used;
@@ -119,9 +141,8 @@ struct DefinedFunction {
   Body body;
   std::vector<StateRef> outside;  // the tensors that parameters after the arguments stand for
   std::vector<DType> dtypes;      // of the results
-  // It draws so many random numbers from the generator's two tensors, its last parameters.
-  uint64_t drawn = 0;
-  bool draws = false;
+  // The tensors of the generators that it draws from, two each, are its last parameters.
+  DrawnNumbers drawn;
 };
 
 // A captured function as the daemon knows it. Slots are those of the program's inputs: first the
@@ -283,7 +304,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<StateRef> Gradients(const StateRef& loss, absl::Span<const StateRef> targets,
                                   const StateRef& seed);
 
-  absl::Status Seed(uint64_t seed);
+  // Starts a generator anew, or makes one of its own if there is none. The session has one that
+  // serves unless a GeneratorScope names another.
+  absl::Status Seed(uint64_t seed, GeneratorRef& generator);
+  absl::Status Seed(uint64_t seed) { return Seed(seed, generator_); }
   // The value of `draw`, which uses a block of random bits for each of `count` numbers.
   using Draw = std::function<Drawn(const RandomState&)>;
   StateRef Random(uint64_t count, const Draw& draw);
@@ -354,9 +378,12 @@ class Session : public std::enable_shared_from_this<Session> {
   void ReleaseViews(TensorState& base) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Its version, or what stands for it in the function that is being defined.
   ValueRef VersionOf(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Key and counter from which the next number is drawn, and the versions that they are made of.
-  uint64_t& RandomDrawn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::pair<RandomState, std::vector<ValueRef>> NextRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Key and counter from which the next number of a generator is drawn, and the versions that they
+  // are made of. `count` numbers are drawn.
+  std::pair<RandomState, std::vector<ValueRef>> NextRandom(const GeneratorRef& generator,
+                                                           uint64_t count)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasDrawn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -453,12 +480,8 @@ class Session : public std::enable_shared_from_this<Session> {
   ProgramList programs_ ABSL_GUARDED_BY(mu_);  // latest use first
   absl::flat_hash_map<uint64_t, ProgramList::iterator> program_of_ ABSL_GUARDED_BY(mu_);
 
-  // The generator's state lives on the device, so that a captured program advances it. Numbers
-  // drawn since the last run are told apart by their distance from its counter.
-  // These two name no session, which would keep itself alive.
-  StateRef random_key_ ABSL_GUARDED_BY(mu_);
-  StateRef random_counter_ ABSL_GUARDED_BY(mu_);
-  uint64_t random_drawn_ ABSL_GUARDED_BY(mu_) = 0;
+  GeneratorRef generator_;                   // made by the first Seed
+  DrawnNumbers drawn_ ABSL_GUARDED_BY(mu_);  // since the last run
 };
 
 }  // namespace tensord::client

@@ -43,6 +43,16 @@ inline Tensor Checked(Tensor tensor) {
 
 Client& CurrentClient();
 
+// ---- random numbers
+
+// Where they come from: a generator of its own, or without one that of the current client.
+struct Generator {
+  client::GeneratorRef own;
+};
+inline client::GeneratorRef Own(const std::optional<Generator>& generator) {
+  return generator ? generator->own : nullptr;
+}
+
 // ---- arguments
 
 using Ints = std::vector<int64_t>;
@@ -102,6 +112,7 @@ void BindDType(py::module_& module);
 void BindCasts(py::class_<Tensor>& tensor);
 void BindDTypeArguments(py::class_<Tensor>& tensor);
 void BindClient(py::module_& module);
+void BindGenerator(py::module_& module);
 void BindFile(py::module_& module, py::class_<Tensor>& tensor);
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor);
 void BindMovement(py::class_<Tensor>& tensor);

@@ -127,43 +127,32 @@ void BindCreation(py::module_& module) {
   module.def("_vander", [](const Tensor& x, int64_t n, bool increasing) {
     return Checked(Lift([=](const Expr& e) { return Vander(e, n, increasing); }, x));
   });
-  module.def("_rand", [](py::handle sizes, py::handle dtype) {
-    const Ints shape = ParseInts(sizes);
-    return Checked(CurrentClient().Rand(shape, Or(dtype, DefaultFloat())));
-  });
-  module.def("_randn", [](py::handle sizes, py::handle dtype) {
-    const Ints shape = ParseInts(sizes);
-    return Checked(CurrentClient().Randn(shape, Or(dtype, DefaultFloat())));
-  });
-  module.def("_randint", [](int64_t low, int64_t high, py::handle sizes, py::handle dtype) {
-    const Ints shape = ParseInts(sizes);
-    return Checked(CurrentClient().RandInt(shape, low, high, Or(dtype, DefaultInt())));
-  });
-  module.def("_manual_seed", [](uint64_t seed) {
-    Client& client = CurrentClient();
-    absl::Status status;
-    {
-      py::gil_scoped_release release;
-      status = client.ManualSeed(seed);
-    }
-    RaiseIfError(status);
-  });
   module.def(
-      "_random_state",
-      [] {
-        return Checked(Tensor(CurrentClient().session()->Random(0, [](const RandomState& state) {
-          return Drawn{.value = Cat({state.key, state.counter}, 0), .counter = state.counter};
-        })));
+      "_rand",
+      [](py::handle sizes, py::handle dtype, const std::optional<Generator>& generator) {
+        const client::GeneratorScope scope(Own(generator));
+        const Ints shape = ParseInts(sizes);
+        return Checked(CurrentClient().Rand(shape, Or(dtype, DefaultFloat())));
       },
-      "Key and counter of the generator, two words each.");
+      py::arg("size"), py::arg("dtype") = py::none(), py::arg("generator") = py::none());
   module.def(
-      "_skip_random",
-      [](uint64_t count) {
-        Checked(Tensor(CurrentClient().session()->Random(count, [](const RandomState& state) {
-          return Drawn{.value = state.key, .counter = state.counter};
-        })));
+      "_randn",
+      [](py::handle sizes, py::handle dtype, const std::optional<Generator>& generator) {
+        const client::GeneratorScope scope(Own(generator));
+        const Ints shape = ParseInts(sizes);
+        return Checked(CurrentClient().Randn(shape, Or(dtype, DefaultFloat())));
       },
-      "As if so many random numbers had been drawn.");
+      py::arg("size"), py::arg("dtype") = py::none(), py::arg("generator") = py::none());
+  module.def(
+      "_randint",
+      [](int64_t low, int64_t high, py::handle sizes, py::handle dtype,
+         const std::optional<Generator>& generator) {
+        const client::GeneratorScope scope(Own(generator));
+        const Ints shape = ParseInts(sizes);
+        return Checked(CurrentClient().RandInt(shape, low, high, Or(dtype, DefaultInt())));
+      },
+      py::arg("low"), py::arg("high"), py::arg("size"), py::arg("dtype") = py::none(),
+      py::arg("generator") = py::none());
   module.def("_variable", [](const std::string& name, int64_t min, int64_t max) {
     return Checked(CurrentClient().Variable(name, min, max));
   });

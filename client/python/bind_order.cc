@@ -91,7 +91,9 @@ py::object UniqueOf(const Tensor& x, const UniqueOptions& options, bool return_i
   return Named("unique_all", py::make_tuple(parts[0], parts[1], parts[2]));
 }
 
-Tensor MultinomialOf(const Tensor& weights, int64_t count, bool replacement) {
+Tensor MultinomialOf(const Tensor& weights, int64_t count, bool replacement,
+                     const std::optional<Generator>& generator) {
+  const client::GeneratorScope scope(Own(generator));
   if (weights.rank() < 1 || weights.rank() > 2) {
     Raise(
         InvalidArgument("multinomial: weights have {} axes, they need one or two", weights.rank()));
@@ -284,13 +286,14 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
           py::arg("dim") = py::none(),
           "unique, where only equal neighbours count as one; the order stays.")
       .def("multinomial", &MultinomialOf, py::arg("num_samples") = 1,
-           py::arg("replacement") = false,
+           py::arg("replacement") = false, py::kw_only(), py::arg("generator") = py::none(),
            "int32 samples of classes by weights [classes] or [rows, classes]. ValueError for more "
            "samples than classes without replacement.");
 
   module.def(
       "_randperm",
-      [](int64_t n, py::handle dtype) {
+      [](int64_t n, py::handle dtype, const std::optional<Generator>& generator) {
+        const client::GeneratorScope scope(Own(generator));
         if (n < 0) Raise(InvalidArgument("randperm: {} is negative", n));
         const Tensor draws =
             Checked(CurrentClient().RandInt({n}, std::numeric_limits<int32_t>::min(),
@@ -299,7 +302,7 @@ void BindOrder(py::module_& module, py::class_<Tensor>& tensor) {
         return Checked(
             Lift([=](const Expr& e) { return tensord::Cast(ArgSort(e, 0), type); }, draws));
       },
-      py::arg("n"), py::arg("dtype") = py::none());
+      py::arg("n"), py::arg("dtype") = py::none(), py::arg("generator") = py::none());
 }
 
 }  // namespace tensord::python

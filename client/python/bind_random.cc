@@ -42,7 +42,9 @@ py::object Fill(const py::object& self, Function function) {
 
 Expr Beside(const Expr& u, double value) { return Constant(u.graph(), value, u.dtype()); }
 
-py::object NormalInPlace(const py::object& self, double mean, double std) {
+py::object NormalInPlace(const py::object& self, double mean, double std,
+                         const std::optional<Generator>& generator) {
+  const client::GeneratorScope scope(Own(generator));
   const Tensor x = self.cast<Tensor>();
   NeedsFloat("normal_", x);
   if (!(std >= 0)) Raise(InvalidArgument("normal_: std is {}, it must be at least 0", std));
@@ -55,7 +57,8 @@ py::object NormalInPlace(const py::object& self, double mean, double std) {
 }
 
 py::object RandomInPlace(const py::object& self, std::optional<int64_t> from,
-                         std::optional<int64_t> to) {
+                         std::optional<int64_t> to, const std::optional<Generator>& generator) {
+  const client::GeneratorScope scope(Own(generator));
   const Tensor x = self.cast<Tensor>();
   const DType dtype = x.dtype();
   // Without a bound, up to what the dtype holds exactly, or 2^32 values.
@@ -81,7 +84,8 @@ py::object RandomInPlace(const py::object& self, std::optional<int64_t> from,
   return self;
 }
 
-Tensor PoissonOf(const Tensor& rate) {
+Tensor PoissonOf(const Tensor& rate, const std::optional<Generator>& generator) {
+  const client::GeneratorScope scope(Own(generator));
   NeedsFloat("poisson", rate);
   Ints shape = {kPoissonDraws};
   shape.insert(shape.end(), rate.shape().begin(), rate.shape().end());
@@ -95,7 +99,8 @@ void BindRandom(py::class_<Tensor>& tensor) {
   tensor
       .def(
           "bernoulli",
-          [](const Tensor& x, std::optional<double> p) {
+          [](const Tensor& x, std::optional<double> p, const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             NeedsFloat("bernoulli", x);
             if (p && !(*p >= 0 && *p <= 1)) {
               Raise(InvalidArgument("bernoulli: p is {}, not in [0, 1]", *p));
@@ -105,24 +110,28 @@ void BindRandom(py::class_<Tensor>& tensor) {
                          const Expr& u) { return BernoulliFrom(p ? FullLike(e, *p) : e, u); },
                      x, UniformLike(x)));
           },
-          py::arg("p") = py::none(),
+          py::arg("p") = py::none(), py::kw_only(), py::arg("generator") = py::none(),
           "1 with the probability at each element, or p for all, else 0, in the dtype of self.")
-      .def("poisson", &PoissonOf,
+      .def("poisson", &PoissonOf, py::kw_only(), py::arg("generator") = py::none(),
            "Numbers of Poisson's distribution with the rate at each element, in the dtype of self.")
       .def(
           "uniform_",
-          [](const py::object& self, double from, double to) {
+          [](const py::object& self, double from, double to,
+             const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             NeedsFloat("uniform_", self.cast<Tensor>());
             if (!(from <= to)) Raise(InvalidArgument("uniform_: from {} to {}", from, to));
             return Fill(self, [=](const Expr& u) { return u * (to - from) + from; });
           },
-          py::arg("low") = 0.0, py::arg("high") = 1.0,
+          py::arg("low") = 0.0, py::arg("high") = 1.0, py::kw_only(),
+          py::arg("generator") = py::none(),
           "Fills with uniform numbers in [low, high); returns self.")
-      .def("normal_", &NormalInPlace, py::arg("mean") = 0.0, py::arg("std") = 1.0,
-           "Fills with normal numbers; returns self.")
+      .def("normal_", &NormalInPlace, py::arg("mean") = 0.0, py::arg("std") = 1.0, py::kw_only(),
+           py::arg("generator") = py::none(), "Fills with normal numbers; returns self.")
       .def(
           "bernoulli_",
-          [](const py::object& self, py::handle p) {
+          [](const py::object& self, py::handle p, const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             const Tensor x = self.cast<Tensor>();
             if (const std::optional<Number> number = AsNumber(p)) {
               const double probability = number->AsDouble();
@@ -139,46 +148,56 @@ void BindRandom(py::class_<Tensor>& tensor) {
             RaiseIfError(x.Assign(value));
             return self;
           },
-          py::arg("p") = 0.5,
+          py::arg("p") = 0.5, py::kw_only(), py::arg("generator") = py::none(),
           "Fills with 1 with probability p, a number or a tensor that broadcasts, else 0; returns "
           "self.")
       .def(
           "exponential_",
-          [](const py::object& self, double lambd) {
+          [](const py::object& self, double lambd, const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             NeedsFloat("exponential_", self.cast<Tensor>());
             if (!(lambd > 0)) Raise(InvalidArgument("exponential_: the rate is {}", lambd));
             return Fill(self, [=](const Expr& u) { return ExponentialFrom(u, Beside(u, lambd)); });
           },
-          py::arg("lambd") = 1.0, "Fills with numbers of that rate; returns self.")
+          py::arg("lambd") = 1.0, py::kw_only(), py::arg("generator") = py::none(),
+          "Fills with numbers of that rate; returns self.")
       .def(
           "geometric_",
-          [](const py::object& self, double p) {
+          [](const py::object& self, double p, const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             if (!(p > 0 && p < 1)) Raise(InvalidArgument("geometric_: p is {}, not in (0, 1)", p));
             return Fill(self, [=](const Expr& u) { return GeometricFrom(u, Beside(u, p)); });
           },
-          py::arg("p"),
+          py::arg("p"), py::kw_only(), py::arg("generator") = py::none(),
           "Fills with numbers of trials up to a success of probability p; returns self.")
       .def(
           "cauchy_",
-          [](const py::object& self, double median, double sigma) {
+          [](const py::object& self, double median, double sigma,
+             const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
             NeedsFloat("cauchy_", self.cast<Tensor>());
             return Fill(self, [=](const Expr& u) {
               return CauchyFrom(u, Beside(u, median), Beside(u, sigma));
             });
           },
-          py::arg("median") = 0.0, py::arg("sigma") = 1.0,
+          py::arg("median") = 0.0, py::arg("sigma") = 1.0, py::kw_only(),
+          py::arg("generator") = py::none(),
           "Fills with numbers of Cauchy's distribution; returns self.")
       .def(
           "log_normal_",
-          [](const py::object& self, double mean, double std) {
-            NormalInPlace(self, mean, std);
+          [](const py::object& self, double mean, double std,
+             const std::optional<Generator>& generator) {
+            const client::GeneratorScope scope(Own(generator));
+            NormalInPlace(self, mean, std, generator);
             const Tensor x = self.cast<Tensor>();
             RaiseIfError(x.Assign(Exp(x)));
             return self;
           },
-          py::arg("mean") = 1.0, py::arg("std") = 2.0,
+          py::arg("mean") = 1.0, py::arg("std") = 2.0, py::kw_only(),
+          py::arg("generator") = py::none(),
           "Fills with exponentials of normal numbers; returns self.")
       .def("random_", &RandomInPlace, py::arg("low") = py::none(), py::arg("high") = py::none(),
+           py::kw_only(), py::arg("generator") = py::none(),
            "Fills with whole numbers in [low, high), [0, low) with one bound, or what the dtype "
            "holds; returns self.")
       .def(

@@ -70,6 +70,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, overload
 
 import numpy as np
+from tensord.generator import Generator
 
 from tensord import return_types
 

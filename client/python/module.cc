@@ -11,6 +11,7 @@ PYBIND11_MODULE(_tensord, module) {
   BindDType(module);
   BindClient(module);
   py::class_<tensord::Tensor> tensor(module, "Tensor");
+  BindGenerator(module);
   BindSize(module);
   BindTensor(module, tensor);
   BindPlace(module, tensor);

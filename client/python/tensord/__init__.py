@@ -106,6 +106,7 @@ from tensord.dtypes import (
 from tensord.errors import TensordError
 from tensord.fft import istft, stft
 from tensord.functional import *  # noqa: F403
+from tensord.generator import Generator, default_generator
 from tensord.interop import from_dlpack
 from tensord.io import load, save
 from tensord.jit import TinyJit, function, jit

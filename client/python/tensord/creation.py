@@ -12,6 +12,7 @@ from _tensord import SymInt, Tensor, strong_dtype
 
 from tensord.dtypes import DTypeLike, is_float, is_int, weaks
 from tensord.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError, UnimplementedError
+from tensord.generator import Generator, default_generator
 from tensord.place import Devices, placed
 
 Number = Union[bool, int, float]
@@ -308,48 +309,50 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
     return _window("kaiser", window_length, periodic, (beta,), dtype)
 
 
-def manual_seed(seed: int = 0) -> None:
-    """Starts the generator anew; functions captured by jit are concerned too."""
-    if _tensord.is_capturing():
-        raise FailedPreconditionError("manual_seed: a captured function runs again with data only; seed outside of it")
-    _tensord._manual_seed(seed)
+def manual_seed(seed: int = 0) -> Generator:
+    """Starts the default generator anew, and gives it; functions captured by jit are concerned too."""
+    return default_generator.manual_seed(seed)
 
 
 @placed
-def rand(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None, contiguous: bool = False,
-         device: Devices = None, requires_grad: bool = False) -> Tensor:
+def rand(*shape: Any, size: Optional[Sequence[int]] = None, generator: Optional[Generator] = None,
+         dtype: Optional[DTypeLike] = None, contiguous: bool = False, device: Devices = None,
+         requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1). With `contiguous` it is in memory, and a border for fusion, at once."""
-    return _made(_stored(_tensord._rand(_sizes(shape, size), dtype), contiguous), requires_grad)
+    return _made(_stored(_tensord._rand(_sizes(shape, size), dtype, generator), contiguous), requires_grad)
 
 
 @placed
-def randn(*shape: Any, size: Optional[Sequence[int]] = None, dtype: Optional[DTypeLike] = None,
-          contiguous: bool = False, device: Devices = None, requires_grad: bool = False) -> Tensor:
+def randn(*shape: Any, size: Optional[Sequence[int]] = None, generator: Optional[Generator] = None,
+          dtype: Optional[DTypeLike] = None, contiguous: bool = False, device: Devices = None,
+          requires_grad: bool = False) -> Tensor:
     """Normal, of mean 0 and variance 1. `contiguous` as of rand."""
-    return _made(_stored(_tensord._randn(_sizes(shape, size), dtype), contiguous), requires_grad)
+    return _made(_stored(_tensord._randn(_sizes(shape, size), dtype, generator), contiguous), requires_grad)
 
 
 @placed
 def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, size: Optional[Sequence[int]] = None,
-            dtype: Optional[DTypeLike] = None, device: Devices = None, requires_grad: bool = False) -> Tensor:
+            generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None, device: Devices = None,
+            requires_grad: bool = False) -> Tensor:
     """Uniform in [low, high): floats, or for an integer dtype whole numbers, as randint.
 
     TypeError for an integer dtype with bounds that are no whole numbers, ValueError if it has none between them.
     """
     sizes = _sizes(shape, size)
     if dtype is None or is_float(dtype):
-        return _made(_tensord._rand(sizes, dtype) * (high - low) + low, requires_grad)
+        return _made(_tensord._rand(sizes, dtype, generator) * (high - low) + low, requires_grad)
     if not (is_int(dtype) and float(low).is_integer() and float(high).is_integer()):
         raise TypeError(f"uniform: {dtype} in [{low}, {high}); whole numbers need whole bounds and an integer dtype")
     if low >= high:
         raise InvalidArgumentError(f"uniform: low {low} must be below high {high}")
-    return _made(_tensord._randint(int(low), int(high), sizes, dtype), requires_grad)
+    return _made(_tensord._randint(int(low), int(high), sizes, dtype, generator), requires_grad)
 
 
 @placed
-def randperm(n: int, *, dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
+def randperm(n: int, *, generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None,
+             device: Devices = None) -> Tensor:
     """The numbers below n in random order. int32 unless told otherwise."""
-    return _tensord._randperm(n, dtype)
+    return _tensord._randperm(n, dtype, generator)
 
 
 class Variable(SymInt):

@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from typing import Any, Optional
 
 import _tensord
-import numpy as np
 from _tensord import Tensor
 
 from tensord.creation import _made, _sizes, manual_seed, rand, randn, uniform
 from tensord.dtypes import DTypeLike
 from tensord.errors import InvalidArgumentError
+from tensord.generator import Generator, default_generator
 from tensord.place import Devices, placed
 
 
 @placed
 def randint(*args: Any, low: Optional[int] = None, high: Optional[int] = None, size: Optional[Sequence[int]] = None,
-            dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
+            generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None,
+            device: Devices = None) -> Tensor:
     """Integers in [low, high), int32 unless told otherwise. Two forms:
 
     randint(*shape, low=0, high=10)                        the native one: the shape comes first, bounds are keywords
@@ -52,7 +53,7 @@ def randint(*args: Any, low: Optional[int] = None, high: Optional[int] = None, s
         raise TypeError(f"randint: {dtype} is no integer dtype")
     if low >= high:
         raise InvalidArgumentError(f"randint: low {low} must be below high {high}")
-    return _tensord._randint(int(low), int(high), shape, dtype)
+    return _tensord._randint(int(low), int(high), shape, dtype, generator)
 
 
 def _is_integer(dtype: Any) -> bool:
@@ -61,34 +62,35 @@ def _is_integer(dtype: Any) -> bool:
 
 
 @placed
-def rand_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
-              requires_grad: bool = False) -> Tensor:
+def rand_like(tensor: Tensor, *, generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None,
+              device: Devices = None, requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1), of the shape and dtype of a tensor."""
-    return rand(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
+    return rand(*tensor.shape, generator=generator, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
 
 
 @placed
-def randn_like(tensor: Tensor, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
-               requires_grad: bool = False) -> Tensor:
+def randn_like(tensor: Tensor, *, generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None,
+               device: Devices = None, requires_grad: bool = False) -> Tensor:
     """Normal, of mean 0 and variance 1, of the shape and dtype of a tensor."""
-    return randn(*tensor.shape, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
+    return randn(*tensor.shape, generator=generator, dtype=dtype or tensor.dtype, requires_grad=requires_grad)
 
 
 @placed
-def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, dtype: Optional[DTypeLike] = None,
-                 device: Devices = None) -> Tensor:
+def randint_like(tensor: Tensor, low: int, high: Optional[int] = None, *, generator: Optional[Generator] = None,
+                 dtype: Optional[DTypeLike] = None, device: Devices = None) -> Tensor:
     """Integers in [low, high), or [0, low) with one bound, of the shape and dtype of a tensor."""
     if high is None:
         low, high = 0, low
     target = dtype or tensor.dtype
     if _is_integer(target):
-        return randint(*tensor.shape, low=low, high=high, dtype=target)
-    return randint(*tensor.shape, low=low, high=high, dtype="int64").cast(target)
+        return randint(*tensor.shape, low=low, high=high, generator=generator, dtype=target)
+    return randint(*tensor.shape, low=low, high=high, generator=generator, dtype="int64").cast(target)
 
 
 @placed
 def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[int]] = None,
-           dtype: Optional[DTypeLike] = None, device: Devices = None, requires_grad: bool = False) -> Tensor:
+           generator: Optional[Generator] = None, dtype: Optional[DTypeLike] = None, device: Devices = None,
+           requires_grad: bool = False) -> Tensor:
     """Normal numbers: a new tensor, other than the method normal_, which fills one. Two forms:
 
     normal(*shape, mean=0.0, std=1.0)                      the native one: the shape comes first
@@ -111,7 +113,7 @@ def normal(*args: Any, mean: Any = 0.0, std: Any = 1.0, size: Optional[Sequence[
     if size is None and given:
         dtype = dtype or next((each.dtype for each in given if each.dtype.is_floating_point), None)
     shape: Any = _tensord._broadcast_shapes([tuple(each.shape) for each in given]) if size is None else size
-    return _made(randn(*shape, dtype=dtype) * std + mean, requires_grad)
+    return _made(randn(*shape, generator=generator, dtype=dtype) * std + mean, requires_grad)
 
 
 @placed
@@ -159,34 +161,23 @@ def kaiming_normal(*size: Any, a: float = 0.01, dtype: Optional[DTypeLike] = Non
 # ---- the state of the generator
 
 def get_rng_state() -> Tensor:
-    """uint32 [4]: the key, which is the seed, and a counter, each as low and high word."""
-    state = _tensord._random_state()
-    return Tensor(state.numpy())  # as it is now, whatever is drawn before it is read
+    """The default generator's state: uint32 [4]."""
+    return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
     """Goes on drawing from a state that get_rng_state gave. ValueError for anything else."""
-    words = np.asarray(new_state.numpy())
-    if words.dtype != np.uint32 or words.shape != (4,):
-        raise ValueError(f"set_rng_state: a state is uint32 [4], not {words.dtype} {list(words.shape)}")
-    key, counter = (int(words[i]) | int(words[i + 1]) << 32 for i in (0, 2))
-    manual_seed(key)
-    _tensord._skip_random(counter)
+    default_generator.set_state(new_state)
 
 
 def initial_seed() -> int:
-    """The seed that the generator was started with."""
-    words = _tensord._random_state().numpy()
-    return int(words[0]) | int(words[1]) << 32
+    """The seed that the default generator was started with."""
+    return default_generator.initial_seed()
 
 
 def seed() -> int:
-    """Starts the generator anew by a seed that nobody can foretell, and returns it."""
-    import secrets
-
-    fresh = secrets.randbits(63)
-    manual_seed(fresh)
-    return fresh
+    """Starts the default generator anew by a seed that nobody can foretell, and returns it."""
+    return default_generator.seed()
 
 
 @contextmanager
@@ -210,6 +201,7 @@ for _method in (rand_like, randn_like, randint_like):
     setattr(Tensor, _method.__name__, _method)
 
 __all__ = [
-    "bernoulli", "fork_rng", "get_rng_state", "glorot_uniform", "initial_seed", "kaiming_normal", "kaiming_uniform",
-    "normal", "poisson", "rand_like", "randint", "randint_like", "randn_like", "scaled_uniform", "seed", "set_rng_state",
+    "Generator", "bernoulli", "default_generator", "fork_rng", "get_rng_state", "glorot_uniform", "initial_seed",
+    "kaiming_normal", "kaiming_uniform", "manual_seed", "normal", "poisson", "rand_like", "randint", "randint_like",
+    "randn_like", "scaled_uniform", "seed", "set_rng_state",
 ]  # fmt: skip

@@ -7,19 +7,46 @@ outputs.
 from __future__ import annotations
 
 import math
-from typing import Optional
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Optional, TypeVar, cast
 
 from _tensord import Tensor
 
 from tensord.creation import eye, full, rand, randn, uniform
 from tensord.errors import InvalidArgumentError
+from tensord.generator import Generator
 from tensord.linalg import qr
 
+F = TypeVar("F", bound=Callable[..., Tensor])
 # By how much a function shrinks the deviation of what goes through it.
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
     "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
 }  # fmt: skip
+
+
+_skipping: ContextVar[bool] = ContextVar("tensord_skip_init", default=False)
+
+
+@contextmanager
+def skipped() -> Iterator[None]:
+    """Inside, these functions leave tensors as they are."""
+    token = _skipping.set(True)
+    try:
+        yield
+    finally:
+        _skipping.reset(token)
+
+
+def _unless_skipped(function: F) -> F:
+    @wraps(function)
+    def fill(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return tensor if _skipping.get() else function(tensor, *args, **kwargs)
+
+    return cast(F, fill)
 
 
 def _filled(tensor: Tensor, value: Tensor) -> Tensor:
@@ -48,25 +75,30 @@ def _fans(what: str, tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * taps, tensor.shape[0] * taps
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+@_unless_skipped
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Optional[Generator] = None) -> Tensor:
     """Uniform in [a, b)."""
-    return _filled(tensor, uniform(*tensor.shape, low=a, high=b))
+    return _filled(tensor, uniform(*tensor.shape, low=a, high=b, generator=generator))
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+@_unless_skipped
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Optional[Generator] = None) -> Tensor:
     """Normal, of that mean and deviation."""
-    return _filled(tensor, randn(*tensor.shape) * std + mean)
+    return _filled(tensor, randn(*tensor.shape, generator=generator) * std + mean)
 
 
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+@_unless_skipped
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Optional[Generator] = None) -> Tensor:
     """Normal, of what lies in [a, b]."""
     def below(x: float) -> float:
         return math.erf((x - mean) / std / math.sqrt(2))
 
-    drawn = uniform(*tensor.shape, low=below(a), high=below(b))
+    drawn = uniform(*tensor.shape, low=below(a), high=below(b), generator=generator)
     return _filled(tensor, (drawn.erfinv() * (std * math.sqrt(2)) + mean).clamp(a, b))
 
 
+@_unless_skipped
 def constant_(tensor: Tensor, val: float) -> Tensor:
     # With memory of its own: a parameter is overwritten in place.
     return _filled(tensor, full(tuple(tensor.shape), float(val)).clone())
@@ -80,12 +112,14 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
+@_unless_skipped
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix."""
     _axes("eye_", tensor, 2, 2)
     return _filled(tensor, eye(*tensor.shape).clone())
 
 
+@_unless_skipped
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight that lets each channel through, as far as there are channels, in each group."""
     _axes("dirac_", tensor, 3, 5)
@@ -98,15 +132,15 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _filled(tensor, value.pad(padding).clone())
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Optional[Generator] = None) -> Tensor:
     """Uniform with the bound gain * sqrt(6 / (inputs + outputs))."""
     bound = gain * math.sqrt(6 / sum(_fans("xavier_uniform_", tensor)))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Optional[Generator] = None) -> Tensor:
     """Normal with the deviation gain * sqrt(2 / (inputs + outputs))."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans("xavier_normal_", tensor))))
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans("xavier_normal_", tensor))), generator)
 
 
 def _kaiming(what: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
@@ -116,38 +150,42 @@ def _kaiming(what: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) 
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Optional[Generator] = None) -> Tensor:
     """Uniform with the bound gain * sqrt(3 / fan)."""
     if 0 in tensor.shape:
         return tensor
     bound = math.sqrt(3) * _kaiming("kaiming_uniform_", tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Optional[Generator] = None) -> Tensor:
     """Normal with the deviation gain / sqrt(fan)."""
     if 0 in tensor.shape:
         return tensor
-    return normal_(tensor, 0.0, _kaiming("kaiming_normal_", tensor, a, mode, nonlinearity))
+    return normal_(tensor, 0.0, _kaiming("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+@_unless_skipped
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Optional[Generator] = None) -> Tensor:
     """Orthogonal rows, or columns if there are fewer, of the tensor as a matrix [first size, rest], times the gain."""
     _axes("orthogonal_", tensor, 2)
     rows = tensor.shape[0]
     columns = math.prod(tensor.shape[1:])
     if rows * columns == 0:
         return tensor
-    q, r = qr(randn(max(rows, columns), min(rows, columns)))
+    q, r = qr(randn(max(rows, columns), min(rows, columns), generator=generator))
     q = q * r.diagonal().sign()  # so that it is uniform over the orthogonal matrices
     q = q.transpose(0, 1) if rows < columns else q
     return _filled(tensor, q.reshape(*tensor.shape) * gain)
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+@_unless_skipped
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Optional[Generator] = None) -> Tensor:
     """A normal matrix, in each column of which that share of the elements is zero."""
     _axes("sparse_", tensor, 2, 2)
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    places = rand(rows, columns).argsort(0).argsort(0)
-    return _filled(tensor, (places >= zeros).where(randn(rows, columns) * std, 0.0))
+    places = rand(rows, columns, generator=generator).argsort(0).argsort(0)
+    return _filled(tensor, (places >= zeros).where(randn(rows, columns, generator=generator) * std, 0.0))
