@@ -24,6 +24,7 @@ from tensord import (
     signal,
     special,
     tinygrad,
+    utils,
 )
 from tensord.autograd import (
     checkpoint,

@@ -15,7 +15,7 @@ from typing import Any, Literal, Optional
 import _tensord
 from _tensord import Client
 
-from tensord.errors import TensordError, UnavailableError
+from tensord.errors import FailedPreconditionError, TensordError, UnavailableError
 
 
 # Threads that need a client at the same time share the first one's.
@@ -48,10 +48,22 @@ def connect(address: Optional[str] = None, *, device: Optional[str] = None,
     return client
 
 
+_refused: Optional[str] = None
+
+
+def refuse(why: str) -> None:
+    """From now on this process connects only by a call of connect(); what needs a client without is an error."""
+    global _refused
+    _refused = why
+
+
 def current() -> Client:
     """The client that new tensors belong to; connects if there is none yet."""
     with _connecting:
-        return _tensord._current() or connect()
+        client = _tensord._current()
+        if client is None and _refused:
+            raise FailedPreconditionError(_refused)
+        return client or connect()
 
 
 def counters() -> dict[str, Any]:
