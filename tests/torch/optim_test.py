@@ -225,3 +225,85 @@ def test_lbfgs(judge, options):
         want, have = theirs.step(closure(theirs, x)), ours.step(closure(ours, y))
         np.testing.assert_allclose(have.item(), want.item(), rtol=1e-5)
         np.testing.assert_allclose(y.numpy(), x.detach().numpy(), rtol=1e-5, atol=1e-7)
+
+
+def table(lib, array, **options):
+    """A table of embeddings with that data."""
+    make = torch.tensor if lib is torch else Tensor
+    return (torch.nn if lib is torch else nn).Embedding(*array.shape, _weight=make(array), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 0.1, "betas": (0.5, 0.8), "eps": 1e-3}, {"lr": 0.1, "maximize": True}], ids=str)
+def test_sparse_adam_moves_the_rows_that_were_looked_up(judge, options):
+    rng = np.random.default_rng(4)
+    start = rng.standard_normal((9, 3)).astype(np.float32)
+    theirs, ours = table(torch, start, sparse=True), table(tensord, start, sparse=True)
+    steps = torch.optim.SparseAdam(theirs.parameters(), **options), nn.optim.SparseAdam(ours.parameters(), **options)
+    for rows in ([0, 3, 3], [1], [3, 8], [0, 1, 2, 3], [4, 4, 4]):
+        weights = rng.standard_normal((len(rows), 3)).astype(np.float32)
+        for optimizer in steps:
+            optimizer.zero_grad()
+        (theirs(torch.tensor(rows)) * torch.tensor(weights)).sum().backward()
+        (ours(Tensor(rows)) * Tensor(weights)).sum().backward()
+        for optimizer in steps:
+            optimizer.step()
+        np.testing.assert_allclose(ours.weight.numpy(), theirs.weight.detach().numpy(), rtol=1e-5, atol=1e-6)
+    untouched = [5, 6, 7]
+    np.testing.assert_array_equal(ours.weight.numpy()[untouched], start[untouched])
+    steps[1].load_state_dict(steps[0].state_dict())
+    assert set(steps[1].state_dict()["state"][0]) == set(steps[0].state_dict()["state"][0])
+
+
+def swa(lib):
+    return (torch.optim if lib is torch else nn.optim).swa_utils
+
+
+def network(lib):
+    modules = torch.nn if lib is torch else nn
+    return modules.Sequential(modules.Linear(3, 4), modules.BatchNorm1d(4), modules.Linear(4, 2))
+
+
+AVERAGES = {
+    "the mean": lambda s: {},
+    "an exponential one": lambda s: {"multi_avg_fn": s.get_ema_multi_avg_fn(0.8)},
+    "the same by tensor": lambda s: {"avg_fn": s.get_ema_avg_fn(0.8)},
+    "with buffers": lambda s: {"avg_fn": s.get_swa_avg_fn(), "use_buffers": True},
+    "a function": lambda s: {"avg_fn": lambda averaged, newest, count: averaged * 0.25 + newest * 0.75},
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_of_models(judge, name):
+    rng = np.random.default_rng(6)
+    theirs, ours = network(torch).train(), network(tensord).train()
+    ours.load_state_dict(theirs.state_dict())
+    averaged = [swa(lib).AveragedModel(model, **AVERAGES[name](swa(lib))) for lib, model in ((torch, theirs), (tensord, ours))]
+    steps = torch.optim.SGD(theirs.parameters(), 0.1), nn.optim.SGD(ours.parameters(), 0.1)
+    batches = [rng.standard_normal((5, 3)).astype(np.float32) for _ in range(4)]
+    for batch in batches:
+        for value, model, average, optimizer in zip((torch.tensor(batch), Tensor(batch)), (theirs, ours), averaged, steps):
+            optimizer.zero_grad()
+            model(value).square().sum().backward()
+            optimizer.step()
+            average.update_parameters(model)
+    want, have = (average.state_dict() for average in averaged)
+    assert list(have) == list(want)
+    for key, tensor in want.items():
+        np.testing.assert_allclose(have[key].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
+    swa(torch).update_bn([torch.tensor(batch) for batch in batches], averaged[0])
+    swa(tensord).update_bn([(Tensor(batch), None) for batch in batches], averaged[1].eval())
+    assert not averaged[1].training and averaged[1].module[1].momentum == 0.1
+    want, have = (average.state_dict() for average in averaged)
+    for key, tensor in want.items():
+        np.testing.assert_allclose(have[key].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
+    np.testing.assert_allclose(averaged[1](Tensor(batches[0])).numpy(), averaged[0].eval()(torch.tensor(batches[0])).detach().numpy(),
+                               rtol=1e-4, atol=1e-5)  # fmt: skip
+
+
+def test_averages_refuse_what_pytorch_refuses(judge):
+    for lib in (torch, tensord):
+        with pytest.raises((ValueError, AssertionError)):
+            s = swa(lib)
+            s.AveragedModel(network(lib), avg_fn=s.get_ema_avg_fn(), multi_avg_fn=s.get_ema_multi_avg_fn())
+        with pytest.raises(ValueError):
+            swa(lib).get_ema_multi_avg_fn(1.5)

@@ -9,6 +9,12 @@ import torch
 from tensord import nn
 
 STEPS = 30
+
+
+def swa_of(schedulers):
+    return (torch.optim if schedulers is torch.optim.lr_scheduler else nn.optim).swa_utils
+
+
 # name: how to make it, from the module of schedules and an optimiser
 SCHEDULES = {
     "LambdaLR": lambda s, o: s.LambdaLR(o, lambda epoch: 0.95**epoch),
@@ -43,6 +49,11 @@ SCHEDULES = {
     "SequentialLR, warm-up and cosine": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.01, 1.0, 5), s.CosineAnnealingLR(o, 20)], [5]
     ),
+    "SWALR": lambda s, o: swa_of(s).SWALR(o, 0.03, 6),
+    "SWALR, linear, after a step": lambda s, o: s.SequentialLR(
+        o, [s.ExponentialLR(o, 0.9), swa_of(s).SWALR(o, [0.5, 0.01], anneal_epochs=4, anneal_strategy="linear")], [5]
+    ),
+    "SWALR, at once": lambda s, o: swa_of(s).SWALR(o, 0.03, 0),
     "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 4), s.ExponentialLR(o, 0.9)]),
     "ChainedScheduler, cosine": lambda s, o: s.ChainedScheduler(
         [s.LinearLR(o, 0.1, 1.0, 6), s.CosineAnnealingLR(o, 10), s.MultiStepLR(o, [8, 16], 0.5)]

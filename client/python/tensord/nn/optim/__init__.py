@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensord.nn.optim import lr_scheduler
+from tensord.nn.optim import lr_scheduler, swa_utils
 from tensord.nn.optim.accumulating import ASGD, Adadelta, Adagrad, RMSprop, Rprop
-from tensord.nn.optim.adam import Adam, Adamax, AdamW, LAMB, NAdam, RAdam
+from tensord.nn.optim.adam import Adam, Adamax, AdamW, LAMB, NAdam, RAdam, SparseAdam
 from tensord.nn.optim.factored import Adafactor, Muon
 from tensord.nn.optim.lbfgs import LBFGS
 from tensord.nn.optim.optimizer import Optimizer, OptimizerGroup
@@ -12,5 +12,6 @@ from tensord.nn.optim.sgd import LARS, SGD
 
 __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LAMB", "LARS", "LBFGS", "Muon", "NAdam",
-    "Optimizer", "OptimizerGroup", "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler",
+    "Optimizer", "OptimizerGroup", "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam",
+    "lr_scheduler", "swa_utils",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 from _tensord import Tensor
 
 from tensord.creation import ones
+from tensord.errors import InvalidArgumentError
 from tensord.nn.optim.group import ParamGroup
 from tensord.nn.optim.optimizer import Optimizer, Params, State, averaged, betas, like, moved, zeros_for
 
@@ -50,6 +51,31 @@ class Adam(Optimizer):
         _, _, correction1, correction2 = betas(group, state)
         root = square.sqrt() * like(correction2.rsqrt(), param) + group.number("eps")
         return param - like(group.live("lr") / correction1, param) * mean / root
+
+
+class SparseAdam(Optimizer):
+    """Adam of those rows alone whose gradient is not zero: the others, and their averages, stay as they are. For tables
+    of which a step looks up few rows. Gradients are dense here, so a row that was looked up and has a gradient of zero
+    counts as one that was not."""
+
+    def __init__(self, params: Params, lr: float = 1e-3, betas: Betas = (0.9, 0.999), eps: float = 1e-8,
+                 maximize: bool = False) -> None:
+        if isinstance(eps, (int, float)) and eps <= 0:
+            raise InvalidArgumentError(f"SparseAdam: eps is {eps}; it must be positive")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
+
+    def _new_state(self, param: Tensor, group: ParamGroup) -> State:
+        return zeros_for(param, "exp_avg", "exp_avg_sq")
+
+    def _update(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> Tensor:
+        row: Tensor = (grad != 0).any(tuple(range(1, grad.ndim)), True) if grad.ndim > 1 else grad != 0
+        beta1, beta2, correction1, correction2 = betas(group, state)
+        for name, value, beta in (("exp_avg", grad, beta1), ("exp_avg_sq", grad * grad, beta2)):
+            average = state[name] * like(beta, param) + value * like(1 - beta, param)
+            moved(state, name, row.where(average, state[name]))
+        rate = like(group.live("lr") * correction2.sqrt() / correction1, param)
+        change = rate * state["exp_avg"] / (state["exp_avg_sq"].sqrt() + group.number("eps"))
+        return row.where(param - change, param)
 
 
 class AdamW(Adam):
