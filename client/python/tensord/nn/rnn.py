@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Optional, Union
 
+import numpy as np
 from _tensord import Tensor
 
 from tensord.creation import zeros
@@ -15,8 +16,10 @@ from tensord.loops import scan
 from tensord.nn import functional as F, init
 from tensord.nn.module import Module
 from tensord.nn.parameter import Parameter, empty_parameter
+from tensord.nn.utils.rnn import PackedSequence, _padded, _places
 
 State = Union[Tensor, tuple[Tensor, Tensor]]
+Input = Union[Tensor, PackedSequence]
 
 
 # Each takes what the input and the state are times their weights, [.., gates * hidden], and the state; it gives the next.
@@ -180,8 +183,24 @@ class _RNN(_Recurrent):
     def flatten_parameters(self) -> None:
         """Nothing: PyTorch lays its parameters out for its kernels here."""
 
-    def _run(self, input: Tensor, initial: Optional[tuple[Tensor, ...]]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """input [time, batch, in], or with batch_first [batch, time, in], or [time, in]."""
+    def _run(self, input: Input,
+             initial: Optional[tuple[Tensor, ...]]) -> tuple[Any, tuple[Tensor, ...]]:
+        """input [time, batch, in], or with batch_first [batch, time, in], or [time, in], or packed; outputs likewise."""
+        if not isinstance(input, PackedSequence):
+            return self._layers(input, initial, None)
+        order, back, sizes = input.sorted_indices, input.unsorted_indices, input.sizes
+        if initial is not None and order is not None:
+            initial = tuple(each.index_select(1, order) for each in initial)
+        x = _padded(input)
+        has_step = Tensor(sizes[:, None] > np.arange(sizes[0])).unsqueeze(-1)  # [time, batch, 1]
+        y, final = self._layers(x.transpose(0, 1) if self.batch_first else x, initial, has_step)
+        y = (y.transpose(0, 1) if self.batch_first else y).flatten(0, 1)
+        step, number = _places(sizes)
+        output = input._with(y.index_select(0, Tensor(step * int(sizes[0]) + number)))
+        return output, final if back is None else tuple(each.index_select(1, back) for each in final)
+
+    def _layers(self, input: Tensor, initial: Optional[tuple[Tensor, ...]],
+                has_step: Optional[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             raise InvalidArgumentError(f"{type(self).__name__}: an input of shape {list(input.shape)}, which is not "
                                        f"[.., .., {self.input_size}] or [time, {self.input_size}]")
@@ -204,7 +223,7 @@ class _RNN(_Recurrent):
                 x = x.dropout(self.dropout, self.training)
             outputs = []
             for suffix in self._suffixes(layer):
-                output, final = self._direction(x, tuple(each[len(finals)] for each in initial), suffix)
+                output, final = self._direction(x, tuple(each[len(finals)] for each in initial), suffix, has_step)
                 outputs.append(output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else Tensor.cat(outputs, dim=-1)
@@ -213,19 +232,23 @@ class _RNN(_Recurrent):
             return x.squeeze(1), tuple(each.squeeze(1) for each in final_states)
         return x.transpose(0, 1) if flip else x, final_states
 
-    def _direction(self, x: Tensor, state: tuple[Tensor, ...], suffix: str) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _direction(self, x: Tensor, state: tuple[Tensor, ...], suffix: str,
+                   has_step: Optional[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Where a sequence has no step its state stays."""
         of: dict[str, Any] = {kind: getattr(self, kind + suffix, None) for kind in
               ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")}  # fmt: skip
         step = _CELLS[self.mode][2]
 
-        def body(now: tuple[Tensor, ...], row: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-            following = step(row, F.linear(now[0], of["weight_hh"], of["bias_hh"]), now)
+        def body(now: tuple[Tensor, ...], rows: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
+            following = step(rows[0], F.linear(now[0], of["weight_hh"], of["bias_hh"]), now)
             if of["weight_hr"] is not None:
                 following = (F.linear(following[0], of["weight_hr"]), *following[1:])
+            if has_step is not None:
+                following = tuple(rows[1].where(after, before) for after, before in zip(following, now))
             return following, following[0]
 
-        final, outputs = scan(body, state, F.linear(x, of["weight_ih"], of["bias_ih"]),
-                              reverse=suffix.endswith("_reverse"))
+        steps = (F.linear(x, of["weight_ih"], of["bias_ih"]),) + (() if has_step is None else (has_step,))
+        final, outputs = scan(body, state, steps, reverse=suffix.endswith("_reverse"))
         return outputs, final
 
     def extra_repr(self) -> str:
@@ -241,7 +264,8 @@ class RNN(_RNN):
     """Layers of tanh or relu over x [time, batch, in] ([batch, time, in] with batch_first, [time, in] without batch).
 
     forward(x, h = zeros) gives the last layer's outputs [time, batch, directions * hidden] and the last states
-    [layers * directions, batch, hidden]. `dropout` is between layers, in training.
+    [layers * directions, batch, hidden]. `dropout` is between layers, in training. Of a PackedSequence (nn.utils.rnn) the
+    outputs are one too, and states are in the order before packing.
     """
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
@@ -251,7 +275,7 @@ class RNN(_RNN):
                          bidirectional, 0, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Tensor, hx: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Input, hx: Optional[Tensor] = None) -> tuple[Any, Tensor]:
         output, (h,) = self._run(input, None if hx is None else (hx,))
         return output, h
 
@@ -266,8 +290,8 @@ class LSTM(_RNN):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          proj_size, device, dtype)
 
-    def forward(self, input: Tensor,
-                hx: Optional[tuple[Tensor, Tensor]] = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(self, input: Input,
+                hx: Optional[tuple[Tensor, Tensor]] = None) -> tuple[Any, tuple[Tensor, Tensor]]:
         output, (h, c) = self._run(input, hx)
         return output, (h, c)
 
@@ -281,6 +305,6 @@ class GRU(_RNN):
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device,
                          dtype)
 
-    def forward(self, input: Tensor, hx: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Input, hx: Optional[Tensor] = None) -> tuple[Any, Tensor]:
         output, (h,) = self._run(input, None if hx is None else (hx,))
         return output, h

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from _tensord import Tensor
+from _tensord import Tensor, is_capturing
 
-from tensord.errors import InvalidArgumentError
+from tensord.errors import InvalidArgumentError, UnimplementedError
 from tensord.nn.container import ModuleDict, ModuleList
 from tensord.nn.module import Module
 from tensord.nn.parameter import Parameter
@@ -28,7 +28,10 @@ class ParametrizationList(ModuleList):
     def __init__(self, modules: list[Module], original: Tensor) -> None:
         super().__init__(modules)
         self._count = 0  # of originals, 0 for a single one
-        values = self._inverted(original)
+        try:
+            values = self._inverted(original)
+        except UnimplementedError:
+            values = original  # no value can be assigned later either
         self._count = len(values) if isinstance(values, tuple) else 0
         for name, value in zip(self._originals(), values if isinstance(values, tuple) else (values,)):
             setattr(self, name, Parameter(value.detach().clone(), original.requires_grad))
@@ -48,6 +51,8 @@ class ParametrizationList(ModuleList):
         for name, each in zip(self._originals(), values if isinstance(values, tuple) else (values,)):
             original: Tensor = getattr(self, name)
             original.assign(each.detach().clone().cast(original.dtype))
+            if not is_capturing():
+                original.realize()
 
     def forward(self) -> Tensor:
         first, *others = self
