@@ -352,3 +352,91 @@ def test_tensors_are_made_on_a_device(maker):
         assert made.realize().device == place
     with pytest.raises(InvalidArgumentError, match="no device 'TPU'"):
         MAKERS[maker]("TPU")
+
+
+class Normed(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv2d(3, 8, 3), norm(8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)).relu().mean((2, 3)))
+
+
+def step_of(model, x, place):
+    """Outputs, gradients and statistics of a step in training."""
+    model.train()
+    y = place(model, x)
+    y.square().sum().backward()
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    tensord.realize(y, list(grads.values()), list(model.buffers()))
+    buffers = {name: b.numpy() for name, b in model.named_buffers()}
+    return y.numpy(), {**{name: grad.numpy() for name, grad in grads.items()}, **buffers}
+
+
+def same_step(model, place):
+    tensord.manual_seed(4)
+    plain = Normed(nn.BatchNorm2d)
+    model.load_state_dict({name: t.numpy() for name, t in plain.state_dict().items()})
+    x = array(8, 3, 6, 6) * np.arange(1, 9, dtype=np.float32).reshape(8, 1, 1, 1)  # parts of the batch differ
+    want, others = step_of(plain, Tensor(x), lambda model, x: model(x))
+    have, mine = step_of(model, Tensor(x), place)
+    np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+    for name, value in others.items():
+        np.testing.assert_allclose(mine[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_sync_batch_norm_is_of_the_whole_batch():
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(Normed(nn.BatchNorm2d))
+    assert type(model.norm) is nn.SyncBatchNorm and isinstance(model.first, nn.Conv2d)
+    for p in [*model.parameters(), *model.buffers()]:
+        p.shard_(ALL)
+
+    def divided(model, x):
+        y = model(x.shard(ALL, 0))
+        assert y.device == ALL
+        return y
+
+    same_step(model, divided)
+    with pytest.raises(InvalidArgumentError, match="groups of processes"):
+        nn.SyncBatchNorm(3, process_group=1)
+
+
+def test_sync_batch_norm_keeps_the_tensors():
+    norm = nn.BatchNorm1d(4, momentum=0.3)
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(norm)
+    assert made.weight is norm.weight and made.running_mean is norm.running_mean and made.momentum == 0.3
+    assert list(made.state_dict()) == list(norm.state_dict())
+    assert nn.SyncBatchNorm.convert_sync_batchnorm(made) is made
+
+
+@pytest.mark.parametrize("ids", [None, (0, 1), ("CPU:2", "CPU:0"), (3,)])
+def test_data_parallel(ids):
+    model = Normed(nn.BatchNorm2d)
+    parallel = nn.DataParallel(model, ids)
+
+    def place(model, x):
+        y = parallel(x)
+        assert y.device == parallel.output_device
+        return y
+
+    same_step(model, place)
+    assert list(parallel.state_dict())[0] == "module.first.weight"
+
+
+def test_data_parallel_divides_structures():
+    class Pair(nn.Module):
+        def forward(self, pair, *, scale):
+            assert pair[0].device == TWO and scale["by"].device == TWO
+            return {"sum": pair[0] + pair[1], "scaled": [pair[0] * scale["by"]], "n": 3}
+
+    parallel = nn.DataParallel(Pair(), TWO, output_device=3)
+    a, b = array(4, 2), array(4, 2, seed=1)
+    made = parallel((Tensor(a), Tensor(b)), scale={"by": Tensor(2.0)})
+    assert made["n"] == 3 and made["sum"].device == "CPU:3"
+    np.testing.assert_allclose(made["sum"].numpy(), a + b)
+    np.testing.assert_allclose(made["scaled"][0].numpy(), a * 2)
+    with pytest.raises(InvalidArgumentError, match="device 9"):
+        nn.DataParallel(Pair(), [9])
+    with pytest.raises(InvalidArgumentError):
+        parallel((Tensor(a[:3]), Tensor(b[:3])), scale={"by": Tensor(2.0)})

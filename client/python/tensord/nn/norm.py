@@ -121,6 +121,32 @@ class BatchNorm3d(BatchNorm):
     _ranks = (5,)
 
 
+class SyncBatchNorm(BatchNorm):
+    """BatchNorm by the statistics of the whole batch also where it is divided over devices. All BatchNorms do that here,
+    so this one is of inputs of any rank from 2 on and has PyTorch's name; process_group is None, since one program runs
+    on all devices."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, process_group: None = None, device: Optional[str] = None,
+                 dtype: Optional[DTypeLike] = None, *, bias: bool = True) -> None:
+        if process_group is not None:
+            raise InvalidArgumentError("SyncBatchNorm: there are no groups of processes; a batch is divided by "
+                                       "Tensor.shard")
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: None = None) -> Module:
+        """The module with a SyncBatchNorm, of the same tensors, for each BatchNorm in it; itself one if it is one."""
+        made = module
+        if isinstance(module, BatchNorm) and not isinstance(module, SyncBatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                       process_group)
+            vars(made).update(vars(module))
+        for name, part in list(module.named_children()):
+            setattr(made, name, cls.convert_sync_batchnorm(part, process_group))
+        return made
+
+
 class _InstanceNorm(_ByChannel):
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
