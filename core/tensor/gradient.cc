@@ -187,11 +187,16 @@ class Backward {
     }
   }
 
-  void Run(absl::Span<const Expr> losses, absl::Span<const Expr> seeds) {
+  void Run(absl::Span<const Expr> losses, absl::Span<const Expr> seeds,
+           absl::Span<const std::pair<Expr, Expr>> given = {}) {
+    absl::flat_hash_map<const Node*, Expr> said;
+    for (const auto& [value, gradient] : given) said.insert({value.node(), gradient});
     for (size_t k = 0; k < losses.size(); ++k) {
       if (reached_.contains(losses[k].node())) Accumulate(losses[k].node(), {seeds[k]});
     }
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      const auto other = said.empty() ? said.end() : said.find(*it);
+      if (other != said.end() && partials_.contains(*it)) partials_.at(*it) = {other->second};
       if ((*it)->op == Op::kLoop) {
         PassLoop(*it);
       } else if (partials_.contains(*it) && !Ends(*it)) {
@@ -418,8 +423,17 @@ class Backward {
 };
 
 std::optional<Expr> Check(const Expr& loss, absl::Span<const Expr> targets,
-                          const std::optional<Expr>& seed) {
+                          const std::optional<Expr>& seed,
+                          absl::Span<const std::pair<Expr, Expr>> given) {
   if (!loss.ok()) return loss;
+  for (const auto& [value, gradient] : given) {
+    if (!value.ok()) return value;
+    if (!gradient.ok()) return gradient;
+    if (gradient.shape() != value.shape() || gradient.dtype() != value.dtype()) {
+      return Fail(loss, "gradient: a value {}{} is given the gradient {}{}", Name(value.dtype()),
+                  ShapeText(value.shape()), Name(gradient.dtype()), ShapeText(gradient.shape()));
+    }
+  }
   if (!IsFloat(loss.dtype())) {
     return Fail(loss, "gradient: the loss is {}, it must be a float", Name(loss.dtype()));
   }
@@ -457,15 +471,22 @@ std::optional<Expr> Check(const Expr& loss, absl::Span<const Expr> targets,
 }  // namespace
 
 std::vector<Expr> Gradient(const Expr& loss, absl::Span<const Expr> targets,
-                           const std::optional<Expr>& seed) {
-  if (auto error = Check(loss, targets, seed)) return std::vector<Expr>(targets.size(), *error);
+                           const std::optional<Expr>& seed,
+                           absl::Span<const std::pair<Expr, Expr>> given) {
+  if (auto error = Check(loss, targets, seed, given))
+    return std::vector<Expr>(targets.size(), *error);
   const Expr losses[] = {loss};
   const Expr seeds[] = {seed ? Cast(*seed, loss.dtype()) : FullLike(loss, 1)};
   Backward backward(losses, targets, false);
-  backward.Run(losses, seeds);
+  backward.Run(losses, seeds, given);
   std::vector<Expr> results;
   for (const Expr& target : targets) results.push_back(backward.Result(target));
   return results;
+}
+
+std::vector<const Node*> DerivativesGoTo(const Node* node) {
+  const auto reaching = Reaching(node);
+  return {reaching.begin(), reaching.end()};
 }
 
 std::vector<Expr> Pullback(absl::Span<const Expr> outputs, absl::Span<const Expr> seeds,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/expr.h"
@@ -17,8 +18,16 @@ namespace tensord {
 //
 // At Detach, Bitcast, comparisons, rounding and casts to integers the derivative ends. Tied
 // extremes share it equally. That of Gather costs the number of rows times that of indices.
+//
+// `given`: values on the way whose derivative is said, whatever arrives there; what is below goes
+// on with that. It has the value's shape and dtype.
 std::vector<Expr> Gradient(const Expr& loss, absl::Span<const Expr> targets,
-                           const std::optional<Expr>& seed = std::nullopt);
+                           const std::optional<Expr>& seed = std::nullopt,
+                           absl::Span<const std::pair<Expr, Expr>> given = {});
+
+// The nodes to which a derivative of the node goes on, each once or more. Not through Detach or
+// what is no float; those of a loop are what it starts from and what its body reads.
+std::vector<const Node*> DerivativesGoTo(const Node* node);
 
 // The derivative of the sum of all outputs[k] * seeds[k] with respect to each target. It doesn't go
 // on through a target to others below it: each is what it would be if the targets were independent.
