@@ -1,4 +1,5 @@
 // Session's way of capturing a function as one program and running it again.
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +9,27 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/gradient.h"
 
 namespace tensord::client {
 namespace {
 
 thread_local Trace* current_trace = nullptr;
+
+// Whether a derivative of the node goes on to an input.
+bool FlowsToParam(const Node* root) {
+  absl::flat_hash_set<const Node*> seen;
+  std::vector<const Node*> stack = {root};
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (node->op == Op::kParam) return true;
+    for (const Node* source : DerivativesGoTo(node)) {
+      if (seen.insert(source).second) stack.push_back(source);
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -70,6 +87,7 @@ absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Capture(
       state->grad = argument->grad;
       if (argument->requires_grad) {
         state->requires_grad = true;
+        state->value->target = true;
         with_gradient_.push_back(state);
       }
       stand_ins.push_back(std::move(state));
@@ -232,6 +250,9 @@ absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Finish(
     }
   }
   captured->reads = std::move(reads);
+  for (size_t i = computed; i < roots.size(); ++i) {
+    captured->flows.push_back(FlowsToParam(Plan::ExpressionOf(*roots[i])));
+  }
   TD_ASSIGN_OR_RETURN(captured->program, Register(plan.program, plan.devices, axes));
 
   // What the function made in memory of its own is not part of its results' expressions.
@@ -307,6 +328,18 @@ void Note(const CapturedProgram& captured, absl::Span<const StateRef> arguments,
 
 }  // namespace
 
+// Of inputs that are made of others: of which, so that a derivative by these is known to be lost.
+void Session::NoteBelow(absl::Span<const StateRef> tensors, CapturedCall& call) {
+  std::vector<ValueRef> made;
+  for (const StateRef& tensor : tensors) {
+    if (tensor && tensor->value->differentiable) made.push_back(tensor->value);
+  }
+  call.below.clear();
+  for (Value* value : ValuesBelow(made, true)) {
+    if (value->target) call.below.push_back(value->owner);
+  }
+}
+
 void Session::Overwrite(const StateRef& owner) {
   ReleaseViews(*owner);
   if (owner->value.use_count() > 1) {
@@ -314,6 +347,8 @@ void Session::Overwrite(const StateRef& owner) {
     after->owner = owner;
     after->devices = owner->value->devices;
     after->buffer = owner->value->buffer;
+    after->target = owner->value->target;
+    if (owner->requires_grad) after->hooks = owner->value->hooks;
     owner->value->buffer = CopyAside(*owner->value);
     owner->value = std::move(after);
   } else {
@@ -322,6 +357,8 @@ void Session::Overwrite(const StateRef& owner) {
     owner->value->node = nullptr;
     owner->value->origin = nullptr;
     owner->value->call = nullptr;
+    owner->value->differentiable = false;
+    owner->value->parents.clear();
     owner->value->copies.clear();
   }
   DeriveViews(*owner);
@@ -350,6 +387,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   // By slot; null for what is fixed.
   std::vector<StateRef> tensors;
   std::shared_ptr<CapturedCall> call;
+  bool wanted = false;  // whether a derivative through the call may be asked for
   // More than once if others assign while files are sent.
   while (true) {
     for (const StateRef& argument : arguments) {
@@ -378,12 +416,15 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
         return std::nullopt;
       }
       if (!value.buffer) waiting.push_back(tensor->value);
+      wanted |= GradEnabled() && IsFloat(value.dtype) &&
+                (tensor->requires_grad || value.differentiable || value.target);
       wants_gradient |= IsFloat(value.dtype) && (tensor->requires_grad || !value.leaf ||
                                                  value.call || value.differentiable);
       tensors.push_back(tensor);
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
     if (GradEnabled()) Note(captured, arguments, tensors, wants_gradient, call);
+    if (wanted && !captured.body) NoteBelow(tensors, *call);
     if (waiting.empty() && assigned_.empty() && !HasDrawn()) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
   }
@@ -438,7 +479,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     value->buffer = NewBuffer(*value, {devices, captured.program->axes[computed.size()]});
     if (call && IsFloat(value->dtype)) {
       value->call = call;
-      value->differentiable = call->body != nullptr;
+      value->differentiable = wanted;
       value->result = computed.size();
     }
     outputs.push_back(value->buffer);
@@ -447,6 +488,12 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   for (const StateRef& target : targets) {
     outputs.push_back(target->value->buffer);
     Overwrite(target);
+    // What the function has written can't be differentiated: it is not kept what it was made of.
+    const size_t number = static_cast<size_t>(&target - targets.data());
+    if (wanted && captured.flows[number] && !target->requires_grad && IsFloat(target->dtype)) {
+      target->value->call = call;
+      target->value->differentiable = true;
+    }
     computed.push_back(target->value);
   }
   AddOutputs(run, outputs);

@@ -124,6 +124,11 @@ std::vector<StateRef> Session::CallDefined(const DefinedFunction& function,
   if (graph_.size() > compact_at_) CompactGraph();
   std::vector<const Node*> generators;
   std::vector<ValueRef> also_read;
+  if (!function.drawn.empty()) {
+    if (absl::Status status = CheckRandom(); !status.ok()) {
+      return std::vector<StateRef>(function.body.results.size(), Failed(std::move(status)));
+    }
+  }
   for (const auto& [generator, count] : function.drawn) {
     const auto [next, parents] = NextRandom(generator, count);
     generators.insert(generators.end(), {next.key.node(), next.counter.node()});

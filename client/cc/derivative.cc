@@ -1,6 +1,6 @@
 // Session's derivatives. The result of a captured function has data and no expression. When a
 // derivative goes through it, its expression is made anew from that of the function, over what the
-// call read.
+// call read. So it is for values that were computed, and for what was written to memory in place.
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/ir/substitute.h"
 #include "core/tensor/custom_gradient.h"
+#include "core/tensor/elementwise.h"
 #include "core/tensor/gradient.h"
 
 namespace tensord::client {
@@ -32,6 +33,34 @@ absl::flat_hash_set<const Node*> Reached(const Node* root) {
 
 }  // namespace
 
+std::vector<Value*> Session::ValuesBelow(absl::Span<const ValueRef> values,
+                                         bool only_differentiable) {
+  std::vector<Value*> order;
+  absl::flat_hash_map<Value*, bool> finished;
+  std::vector<Value*> stack;
+  for (const ValueRef& value : values) stack.push_back(value.get());
+  while (!stack.empty()) {
+    Value* value = stack.back();
+    const auto [state, is_new] = finished.try_emplace(value, false);
+    if (!is_new) {
+      stack.pop_back();
+      if (!std::exchange(state->second, true)) order.push_back(value);
+      continue;
+    }
+    if (only_differentiable && !value->differentiable) continue;
+    const auto visit = [&](const ValueRef& below) {
+      if (below && !finished.contains(below.get())) stack.push_back(below.get());
+    };
+    for (const ValueRef& parent : value->parents) visit(parent);
+    if (!value->call) continue;
+    for (const CapturedCall::Input& input : value->call->inputs) {
+      visit(input.value);
+      for (const ValueRef& parent : input.parents) visit(parent);
+    }
+  }
+  return order;
+}
+
 // A value whose captured functions are written out.
 struct Session::Unfolded {
   const Node* loss;
@@ -46,37 +75,20 @@ struct Session::Unfolded {
 
 Session::Unfolded Session::Unfold(Value& loss, absl::Span<const StateRef> targets) {
   Unfolded unfolded{.loss = nullptr, .map = {}, .closed = {}, .reads = {}};
+  const ValueRef root = loss.shared_from_this();
   // Values that have data and a history: by calls of captured functions, or because they were
-  // expressions. Those that they are made of first.
+  // expressions, or will have data. Those that they are made of come first.
   std::vector<Value*> past;
-  const auto has_past = [](const Value& value) {
-    return value.call || (value.leaf && value.origin && !value.parents.empty());
-  };
-  absl::flat_hash_map<Value*, bool> finished;
-  std::vector<Value*> stack = {&loss};
-  while (!stack.empty()) {
-    Value* value = stack.back();
-    const auto [state, is_new] = finished.try_emplace(value, false);
-    if (!is_new) {
-      stack.pop_back();
-      if (!std::exchange(state->second, true) && has_past(*value)) past.push_back(value);
-      continue;
-    }
+  for (Value* value : ValuesBelow({&root, 1})) {
     if (value->leaf) unfolded.reads.push_back(value->shared_from_this());
-    const auto visit = [&](const ValueRef& below) {
-      if (below && !finished.contains(below.get())) stack.push_back(below.get());
-    };
-    for (const ValueRef& parent : value->parents) visit(parent);
-    if (!value->call) continue;
-    for (const CapturedCall::Input& input : value->call->inputs) {
-      visit(input.value);
-      for (const ValueRef& parent : input.parents) visit(parent);
-    }
+    const bool was_expression =
+        value->leaf && value->differentiable && (value->init || value->origin);
+    if (value->call || was_expression) past.push_back(value);
   }
   for (Value* value : past) {
     if (!value->call) {
-      unfolded.map[NodeOf(*value)] = {
-          graph_.Cast(unfolded.Of(graph_, value->origin), value->dtype)};
+      const Node* history = value->init ? value->init : value->origin;
+      unfolded.map[NodeOf(*value)] = {graph_.Cast(unfolded.Of(graph_, history), value->dtype)};
       continue;
     }
     const CapturedCall& call = *value->call;
@@ -112,6 +124,7 @@ namespace {
 bool HasRead(const CapturedCall& call, const StateRef& state) {
   const auto is_it = [&state](const auto& weak) { return weak.lock() == state; };
   return std::any_of(call.arguments.begin(), call.arguments.end(), is_it) ||
+         std::any_of(call.below.begin(), call.below.end(), is_it) ||
          std::any_of(call.reads->begin(), call.reads->end(), is_it);
 }
 
@@ -126,7 +139,8 @@ absl::Status NoWayThrough(const CapturedCall& call) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<StateRef>> Session::GradientTargets(const StateRef& loss) {
+absl::StatusOr<std::vector<Session::GradientTarget>> Session::GradientTargets(
+    const StateRef& loss) {
   absl::MutexLock lock(&mu_);
   if (const Trace* trace = CurrentTrace(*this); trace && trace->pure) {
     return FailedPrecondition(
@@ -134,33 +148,37 @@ absl::StatusOr<std::vector<StateRef>> Session::GradientTargets(const StateRef& l
         "return "
         "what gradient() gives");
   }
-  const Unfolded unfolded = Unfold(*loss->value, {});
-  const absl::flat_hash_set<const Node*> reached = Reached(unfolded.loss);
-  absl::flat_hash_set<const Node*> below;
-  for (const Node* root : {NodeOf(*loss->value), unfolded.loss}) {
-    for (const Node* node : TopologicalOrder({&root, 1})) below.insert(node);
-  }
-  std::vector<StateRef> targets;
+  const std::vector<Value*> order = ValuesBelow({&loss->value, 1}, true);
+  const absl::flat_hash_set<const Value*> below(order.begin(), order.end());
+  std::vector<GradientTarget> targets;
   for (const auto& weak : with_gradient_) {
     StateRef state = weak.lock();
-    if (!state || !state->requires_grad) continue;
-    for (Value* value : unfolded.closed) {
-      if (reached.contains(NodeOf(*value)) && HasRead(*value->call, state)) {
+    if (!state || !(state->requires_grad || state->retains_grad)) continue;
+    for (const Value* value : order) {
+      if (value->call && !value->call->body && HasRead(*value->call, state)) {
         return NoWayThrough(*value->call);
       }
     }
-    if (state->value->node && below.contains(state->value->node) &&
-        std::find(targets.begin(), targets.end(), state) == targets.end()) {
-      targets.push_back(std::move(state));
-    }
+    const bool is_new =
+        std::none_of(targets.begin(), targets.end(),
+                     [&state](const GradientTarget& target) { return target.state == state; });
+    if (is_new && below.contains(state->value.get())) targets.push_back({state, state});
+  }
+  // Of one that was assigned to since, the version from before.
+  for (Value* value : order) {
+    StateRef owner = value->target ? value->owner.lock() : nullptr;
+    if (!owner || !owner->requires_grad || owner->value.get() == value) continue;
+    targets.push_back({owner, Alias(value->shared_from_this(), owner->dtype)});
   }
   return targets;
 }
 
 std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const StateRef> targets,
-                                         const StateRef& seed) {
+                                         const StateRef& seed,
+                                         absl::Span<const std::pair<StateRef, StateRef>> given) {
   std::vector<StateRef> operands = {loss};
   operands.insert(operands.end(), targets.begin(), targets.end());
+  for (const auto& [at, gradient] : given) operands.insert(operands.end(), {at, gradient});
   if (seed) operands.push_back(seed);
 
   absl::MutexLock lock(&mu_);
@@ -183,24 +201,147 @@ std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const 
   }
   // Nobody computes this one. So it keeps what the gradients read, whatever becomes of the loss.
   const ValueRef kept = NewExpression(Expr(&graph_, unfolded.loss), unfolded.reads);
-  const std::vector<StateRef> gradients =
-      ApplyLocked(operands, targets.size(),
-                  [&](Graph& graph, absl::Span<const Expr> sources) {
-                    std::vector<Expr> whole;
-                    for (const Expr& source : sources.first(1 + targets.size())) {
-                      whole.emplace_back(&graph, unfolded.Of(graph, source.node()));
-                    }
-                    std::optional<Expr> seed_expr;
-                    if (seed) seed_expr = sources.back();
-                    return tensord::Gradient(whole[0], absl::MakeSpan(whole).subspan(1), seed_expr);
-                  },
-                  {&kept, 1});
-  // One that is computed lets go of what it was made of: a parameter's would keep all of a step.
-  for (const StateRef& gradient : gradients) {
-    const bool is_new = gradient->value && gradient->value->owner.lock() == gradient;
-    if (is_new) gradient->value->differentiable = false;
+  return ApplyLocked(
+      operands, targets.size(),
+      [&](Graph& graph, absl::Span<const Expr> sources) {
+        std::vector<Expr> whole;
+        for (const Expr& source : sources.first(1 + targets.size())) {
+          whole.emplace_back(&graph, unfolded.Of(graph, source.node()));
+        }
+        std::vector<std::pair<Expr, Expr>> said;
+        for (size_t i = 0; i < given.size(); ++i) {
+          const size_t at = 1 + targets.size() + 2 * i;
+          said.emplace_back(Expr(&graph, unfolded.Of(graph, sources[at].node())), sources[at + 1]);
+        }
+        std::optional<Expr> seed_expr;
+        if (seed) seed_expr = sources.back();
+        return tensord::Gradient(whole[0], absl::MakeSpan(whole).subspan(1), seed_expr, said);
+      },
+      {&kept, 1});
+}
+
+std::vector<StateRef> Session::ValuesOnTheWay(const StateRef& loss, bool with_hooks) {
+  absl::MutexLock lock(&mu_);
+  std::vector<StateRef> states;
+  const std::vector<Value*> order = ValuesBelow({&loss->value, 1}, true);
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (!IsFloat((*it)->dtype) || !((*it)->differentiable || (*it)->target)) continue;
+    if (with_hooks && !(*it)->hooks) continue;
+    states.push_back(Alias((*it)->shared_from_this(), (*it)->dtype));
   }
-  return gradients;
+  return states;
+}
+
+std::shared_ptr<void> Session::Hooks(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return state->value->hooks;
+}
+
+void Session::SetHooks(const StateRef& state, std::shared_ptr<void> hooks) {
+  absl::MutexLock lock(&mu_);
+  has_hooks_.store(true, std::memory_order_relaxed);
+  state->value->hooks.swap(hooks);  // the old ones end when the lock is gone
+}
+
+std::string Session::MadeAt(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return state->value->made_at;
+}
+
+std::string Session::OpName(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  const Value& value = *state->value;
+  if (value.call) return value.call->name;
+  const Node* node = value.leaf ? (value.init ? value.init : value.origin) : value.node;
+  return node ? std::string(Name(node->op)) : "";
+}
+
+// ---- requires_grad
+
+absl::Status Session::SetRequiresGrad(const StateRef& state, bool requires_grad) {
+  absl::MutexLock lock(&mu_);
+  Value& value = *state->value;
+  if (!requires_grad) {
+    if (value.differentiable) {
+      return FailedPrecondition(
+          "requires_grad: this tensor is made of one that requires a gradient, so it does too; "
+          "detach() gives one that does not");
+    }
+    value.target = false;
+    state->requires_grad = false;
+    return absl::OkStatus();
+  }
+  if (state->requires_grad || value.differentiable || value.target) return absl::OkStatus();
+  if (IsMapping() && !value.leaf) {
+    return FailedPrecondition(
+        "requires_grad: not of what a function makes that is mapped over a batch; take derivatives "
+        "by func.grad inside of it");
+  }
+  // What was made of it before is made of a version that requires none.
+  if (state->view || !value.leaf || state->value.use_count() > 1) {
+    MakeLeafLocked(state, History::kEnds);
+  }
+  state->value->target = true;
+  std::erase_if(with_gradient_, [](const auto& weak) { return weak.expired(); });
+  with_gradient_.push_back(state);
+  state->requires_grad = true;
+  return absl::OkStatus();
+}
+
+bool Session::RequiresGrad(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return state->requires_grad || state->value->differentiable || state->value->target;
+}
+
+bool Session::IsLeaf(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  return !state->value->differentiable;
+}
+
+absl::Status Session::RetainGrad(const StateRef& state) {
+  absl::MutexLock lock(&mu_);
+  if (state->requires_grad) return absl::OkStatus();  // it has one anyway
+  if (!state->value->differentiable && !state->value->target) {
+    return FailedPrecondition("retain_grad: this tensor does not require a gradient");
+  }
+  if (!state->retains_grad) with_gradient_.push_back(state);
+  state->retains_grad = true;
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckInPlace(const StateRef& state) {
+  TD_RETURN_IF_ERROR(state->error);
+  absl::MutexLock lock(&mu_);
+  if (!GradEnabled()) return absl::OkStatus();
+  if (state->requires_grad) {
+    return FailedPrecondition(
+        "in place: the tensor is a leaf that requires a gradient; change it in `with no_grad()`, "
+        "or by assign(), which replaces its data");
+  }
+  if (state->view && state->view->base->requires_grad) {
+    return FailedPrecondition(
+        "in place: the tensor is a view of a leaf that requires a gradient; change it in `with "
+        "no_grad()`");
+  }
+  return absl::OkStatus();
+}
+
+// What an assignment without gradients leaves: the derivative by `before` passes unchanged, and
+// that of what is assigned ends.
+Session::ValueRef Session::WithoutGrad(const ValueRef& before, ValueRef after) {
+  if (GradEnabled() || !IsFloat(before->dtype)) return after;
+  const Expr value(&graph_, graph_.Cast(NodeOf(*after), after->dtype));
+  if (before->differentiable) {
+    const Expr input(&graph_, NodeOf(*before));
+    const Expr stand_in = StandIn(input);
+    const Expr passing = WithGradient(value, {&input, 1}, stand_in, {&stand_in, 1});
+    if (!passing.ok()) return after;  // both have one dtype and shape, so it is
+    const ValueRef parents[] = {before, std::move(after)};
+    return NewExpression(passing, parents);
+  }
+  if (!after->differentiable && !after->target) return after;
+  const ValueRef parents[] = {std::move(after)};
+  return NewExpression(Detach(value), parents);
 }
 
 }  // namespace tensord::client

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "client/cc/signature.h"
+#include "client/cc/trace.h"
 #include "core/base/status.h"
 
 namespace tensord {
@@ -12,7 +13,7 @@ absl::StatusOr<std::vector<Tensor>> Jit::operator()(const std::vector<Tensor>& a
   if (capture) *capture = 0;
   TD_ASSIGN_OR_RETURN(const client::Signature signature,
                       client::Signature::Of(*session_, name_, arguments));
-  if (session_->IsTracing()) return function_(arguments);
+  if (session_->IsTracing() || client::IsMapping()) return function_(arguments);
 
   std::vector<Captured> known;
   {

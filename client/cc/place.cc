@@ -238,6 +238,14 @@ absl::Status Session::MoveTo(const StateRef& state, const Placement& to) {
   if (in_memory) TD_RETURN_IF_ERROR(Realize({&moved, 1}));
   absl::MutexLock lock(&mu_);
   state->view.reset();
+  if (state->requires_grad) {
+    moved->value->target = true;
+    moved->value->hooks = state->value->hooks;
+    if (moved->value->leaf) {  // else it is an expression still, below which it must be found
+      moved->value->differentiable = false;
+      moved->value->parents.clear();
+    }
+  }
   SetValue(*state, moved->value);
   state->value->owner = state;
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/tensor/create.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/movement.h"
 
@@ -27,11 +28,71 @@ Expr Advance(const Expr& counter, uint64_t by) {
   return Stack({low, high}, 0);
 }
 
+// Random numbers in a function that is being mapped over a batch, by this thread.
+struct MappedDraws {
+  struct OfGenerator {
+    GeneratorRef generator;
+    StateRef counter;    // stands for that of an example
+    uint64_t drawn = 0;  // by each
+  };
+  Randomness randomness;
+  std::vector<OfGenerator> generators;  // that were drawn from, if each example has its own numbers
+};
+thread_local std::vector<MappedDraws> mapped;
+
+// The innermost mapped function whose examples have numbers of their own.
+MappedDraws* Innermost() {
+  const auto found = std::find_if(mapped.rbegin(), mapped.rend(), [](const MappedDraws& draws) {
+    return draws.randomness == Randomness::kDifferent;
+  });
+  return found == mapped.rend() ? nullptr : &*found;
+}
+
+// That of each of `size` examples, which draw `each` numbers one after another: uint32 [size, 2].
+Expr Counters(const Expr& counter, uint64_t each, int64_t size) {
+  const auto word = [&](int64_t i) { return Cast(Select(counter, 0, i), DType::kUint64); };
+  const Expr first = BitwiseOr(ShiftLeft(word(1), 32), word(0));
+  const Expr number = Arange(counter.graph(), 0, size, 1, DType::kUint64);
+  const Expr all = number * static_cast<int64_t>(each) + first;
+  return Stack({Cast(BitwiseAnd(all, 0xFFFFFFFF), DType::kUint32),
+                Cast(ShiftRight(all, 32), DType::kUint32)},
+               1);
+}
+
 }  // namespace
 
 GeneratorScope::GeneratorScope(GeneratorRef generator)
     : outer_(std::exchange(current_generator, std::move(generator))) {}
 GeneratorScope::~GeneratorScope() { current_generator = std::move(outer_); }
+
+bool IsMapping() { return !mapped.empty(); }
+
+void Session::BeginMapped(Randomness randomness) { mapped.push_back({randomness, {}}); }
+
+absl::StatusOr<std::vector<std::pair<StateRef, StateRef>>> Session::EndMapped(int64_t size) {
+  absl::MutexLock lock(&mu_);
+  const MappedDraws draws = std::move(mapped.back());
+  mapped.pop_back();
+  std::vector<std::pair<StateRef, StateRef>> counters;
+  for (const MappedDraws::OfGenerator& own : draws.generators) {
+    const auto [state, parents] =
+        NextRandom(own.generator, own.drawn * static_cast<uint64_t>(size));
+    const Expr all = Counters(state.counter, own.drawn, size);
+    TD_RETURN_IF_ERROR(all.status());
+    counters.emplace_back(own.counter, NewState(NewExpression(all, parents)));
+  }
+  return counters;
+}
+
+absl::Status Session::CheckRandom() const {
+  const bool refused = std::any_of(mapped.begin(), mapped.end(), [](const MappedDraws& draws) {
+    return draws.randomness == Randomness::kError;
+  });
+  if (!refused) return absl::OkStatus();
+  return FailedPrecondition(
+      "vmap: the function draws random numbers; say randomness='different' for numbers of its own "
+      "for each example, or 'same'");
+}
 
 absl::Status Session::Seed(uint64_t seed, GeneratorRef& generator) {
   auto upload = [this](uint64_t words) {
@@ -64,6 +125,19 @@ std::pair<RandomState, std::vector<Session::ValueRef>> Session::NextRandom(
   std::vector<ValueRef> parents = {VersionOf(generator->key), VersionOf(generator->counter)};
   const Expr key(&graph_, NodeOf(*parents[0]));
   const Expr counter(&graph_, NodeOf(*parents[1]));
+  if (MappedDraws* draws = Innermost()) {
+    auto own = std::find_if(draws->generators.begin(), draws->generators.end(),
+                            [&](const auto& each) { return each.generator == generator; });
+    if (own == draws->generators.end()) {
+      StateRef stand_in = NewState(NewExpression(StandIn(counter), {}));
+      own = draws->generators.insert(own, {generator, std::move(stand_in)});
+    }
+    const ValueRef& of_example = own->counter->value;
+    parents.push_back(of_example);
+    const uint64_t before = std::exchange(own->drawn, own->drawn + count);
+    return {{.key = key, .counter = Advance(Expr(&graph_, NodeOf(*of_example)), before)},
+            std::move(parents)};
+  }
   Trace* trace = CurrentTrace(*this);
   DrawnNumbers& all = trace ? trace->drawn : drawn_;
   auto drawn = std::find_if(all.begin(), all.end(),
@@ -81,6 +155,7 @@ StateRef Session::Random(uint64_t count, const Draw& draw) {
   }
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
+  if (absl::Status status = CheckRandom(); !status.ok()) return Failed(std::move(status));
   const auto [state, parents] = NextRandom(generator, count);
   const Drawn drawn = draw(state);
   if (!drawn.value.ok()) return Failed(drawn.value.status());

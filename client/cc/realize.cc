@@ -216,6 +216,8 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
     if (!root->leaf) {
       root->origin = std::exchange(root->node, nullptr);
       root->leaf = true;
+    } else if (root->differentiable && root->init) {
+      root->origin = root->init;
     }
     root->init = nullptr;
     root->trace = 0;
@@ -318,8 +320,9 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (IsStandIn(node)) {
       return FailedPrecondition(
-          "the gradient that comes in to a custom gradient has no data yet: its rule computes with "
-          "tensors only");
+          "this tensor is made of one that has no data yet: an example of the batch that vmap maps "
+          "over, or the gradient that comes in to a custom gradient. Compute with tensors only, "
+          "choose with where()");
     }
     if ((Info(node->op).levels & (kTensorLevel | kKernelLevel)) == kKernelLevel) {
       return FailedPrecondition(

@@ -7,6 +7,7 @@
 #include "client/cc/trace.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
@@ -16,6 +17,20 @@ namespace {
 
 thread_local bool grad_enabled = true;
 
+absl::Mutex recorder_mu;
+std::atomic<bool> has_recorder = false;  // relaxed: who sets it has no operations under way
+std::shared_ptr<const Recorder> recorder ABSL_GUARDED_BY(recorder_mu);
+
+std::string Recorded() {
+  if (!has_recorder.load(std::memory_order_relaxed)) return "";
+  std::shared_ptr<const Recorder> record;
+  {
+    absl::MutexLock lock(&recorder_mu);
+    record = recorder;
+  }
+  return record ? (*record)() : "";
+}
+
 const TensorState& RootOf(const TensorState& state) {
   return state.view ? *state.view->base : state;
 }
@@ -24,6 +39,13 @@ const TensorState& RootOf(const TensorState& state) {
 
 bool GradEnabled() { return grad_enabled; }
 bool SetGradEnabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
+
+void SetRecorder(Recorder record) {
+  auto next = record ? std::make_shared<const Recorder>(std::move(record)) : nullptr;
+  has_recorder.store(next != nullptr, std::memory_order_relaxed);
+  absl::MutexLock lock(&recorder_mu);
+  recorder.swap(next);
+}
 
 Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
     : connection_(std::move(connection)), options_(std::move(options)), home_([this]() -> int64_t {
@@ -148,20 +170,10 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
 
 // A value that is computed forgets its parents, whose leaves must still be found then.
 void Session::AddLeavesBelow(std::vector<ValueRef>& values) {
-  absl::flat_hash_set<Value*> seen;
-  std::vector<ValueRef> stack;
-  auto visit = [&seen, &stack](const ValueRef& value) {
-    if (seen.insert(value.get()).second) stack.push_back(value);
-  };
-  const size_t count = values.size();
-  for (size_t i = 0; i < count; ++i) visit(values[i]);
-  while (!stack.empty()) {
-    const ValueRef value = std::move(stack.back());
-    stack.pop_back();
-    if (value->leaf &&
-        std::find(values.begin(), values.begin() + count, value) == values.begin() + count)
-      values.push_back(value);
-    for (const ValueRef& parent : value->parents) visit(parent);
+  absl::flat_hash_set<Value*> known;
+  for (const ValueRef& value : values) known.insert(value.get());
+  for (Value* value : ValuesBelow(values)) {
+    if (value->leaf && known.insert(value).second) values.push_back(value->shared_from_this());
   }
 }
 
@@ -184,11 +196,10 @@ Session::ValueRef Session::NewExpression(const Expr& expression,
     value->parents.assign(parents.begin(), parents.end());
   for (const ValueRef& parent : parents) {
     if (value->devices.empty()) value->devices = parent->devices;
-    if (value->differentiable || !IsFloat(value->dtype)) continue;
-    const StateRef owner = parent->owner.lock();
-    value->differentiable = parent->differentiable || (owner && owner->requires_grad);
+    value->differentiable |= parent->differentiable || parent->target;
   }
-  if (value->node->op == Op::kDetach) value->differentiable = false;
+  if (!IsFloat(value->dtype) || value->node->op == Op::kDetach) value->differentiable = false;
+  value->made_at = Recorded();
   const std::vector<int64_t>* devices = parents.empty() ? DefaultDevices() : nullptr;
   if (devices != nullptr) value->devices = *devices;
   return value;
@@ -249,7 +260,7 @@ absl::StatusOr<Session::ValueRef> Session::Use(const StateRef& state) {
   // A captured program sees tensors from outside as they are at each call, hence as its inputs.
   if (trace && value.trace == 0 && !value.leaf && !state->view &&
       (value.variable || (value.node->below_ops & OpBit(Op::kParam)) != 0)) {
-    MakeLeafLocked(state);
+    MakeLeafLocked(state, History::kGoesOn);
   }
   return state->value;
 }
@@ -278,27 +289,60 @@ void Session::CompactGraph() {
 
 // ---- tensors as variables
 
+namespace {
+
+// Whether the node is made of what has no data: an example of a batch, or a gradient that comes in.
+bool StandsForOther(const Node* root) {
+  if ((root->below_ops & OpBit(Op::kParam)) == 0) return false;
+  absl::flat_hash_set<const Node*> seen;
+  std::vector<const Node*> stack = {root};
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (IsStandIn(node)) return true;
+    const auto custom = CustomGradient::Of(node);
+    // What is sent of it is the value only.
+    const size_t count = custom ? 1 : node->src.size();
+    for (const Node* source : node->src.first(count)) {
+      if ((source->below_ops & OpBit(Op::kParam)) != 0 && seen.insert(source).second) {
+        stack.push_back(source);
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::Status Session::MakeLeaf(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
-  if (state->view || !state->value->leaf) MakeLeafLocked(state);
+  if (state->view || !state->value->leaf) MakeLeafLocked(state, History::kEnds);
   return absl::OkStatus();
 }
 
 absl::Status Session::MakeVariable(const StateRef& state) {
   TD_RETURN_IF_ERROR(state->error);
   absl::MutexLock lock(&mu_);
-  state->value->variable = true;
+  // Nothing that stands for something else can become memory.
+  const Trace* trace = CurrentTrace(*this);
+  const bool stands = (trace && trace->pure) || IsMapping() ||
+                      (NodeOf(*state->value)->below_ops & OpBit(Op::kCarry)) != 0;
+  if (!stands) state->value->variable = true;
   return absl::OkStatus();
 }
 
-void Session::MakeLeafLocked(const StateRef& state) {
+void Session::MakeLeafLocked(const StateRef& state, History history) {
   ValueRef before = state->value;
   ValueRef leaf = NewLeaf(before->dtype, before->shape);
   leaf->init = NodeOf(*before);
   leaf->trace = before->trace;
   leaf->devices = before->devices;
   leaf->owner = state;
+  if (history == History::kGoesOn) {
+    leaf->differentiable = before->differentiable;
+    leaf->hooks = before->hooks;
+  }
   leaf->parents.push_back(std::move(before));
   state->view.reset();
   SetValue(*state, std::move(leaf));
@@ -366,6 +410,7 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
                            TextOf(before.shape), Name(value->dtype), TextOf(value->shape));
   }
   Settle(*target);
+  TD_RETURN_IF_ERROR(CheckMapped(RootOf(*target), *value));
   if (target->view) return AssignView(target, source, std::move(value));
   if (target->value != value) Replace(target, std::move(value));
   return absl::OkStatus();
@@ -392,8 +437,17 @@ absl::Status Session::Rebind(const StateRef& target, const StateRef& source) {
                            TextOf(target->shape), Name(value->dtype), TextOf(value->shape));
   }
   target->view.reset();
+  if (target->requires_grad) value->target = true;
   SetValue(*target, std::move(value));
   return absl::OkStatus();
+}
+
+absl::Status Session::CheckMapped(const TensorState& target, Value& source) {
+  const bool has_memory = target.value->leaf || target.value->variable;
+  if (!IsMapping() || !has_memory || !StandsForOther(NodeOf(source))) return absl::OkStatus();
+  return FailedPrecondition(
+      "vmap: a tensor from outside of the function, which has memory, can't take what is made of "
+      "an example: there are many; return it, or write to a clone() made inside");
 }
 
 absl::Status Session::AssignView(const StateRef& target, const StateRef& source, ValueRef value) {
@@ -415,12 +469,16 @@ void Session::Replace(const StateRef& target, ValueRef source) {
   Trace* trace = CurrentTrace(*this);
   if (trace && target->value->trace == 0) {
     // What exists outside is changed by the program, hence an input of it.
-    if (!target->value->leaf) MakeLeafLocked(target);
+    if (!target->value->leaf) MakeLeafLocked(target, History::kGoesOn);
     auto seen = std::find_if(trace->assigned.begin(), trace->assigned.end(),
                              [&](const auto& entry) { return entry.first == target; });
     if (seen == trace->assigned.end()) trace->assigned.emplace_back(target, target->value);
   }
-  if (target->value->variable && !target->value->leaf) MakeLeafLocked(target);
+  if (target->value->variable && !target->value->leaf) {
+    MakeLeafLocked(target, History::kGoesOn);
+  }
+  const bool ends = target->requires_grad;
+  if (!ends) source = WithoutGrad(target->value, std::move(source));
   if (!target->value->leaf) {
     SetValue(*target, std::move(source));  // nothing is stored yet, so nothing is overwritten
     return;
@@ -434,6 +492,14 @@ void Session::Replace(const StateRef& target, ValueRef source) {
   if (after->devices.empty()) after->devices = before->devices;
   after->trace = trace ? trace->id : 0;
   after->assigned = true;
+  if (ends) {
+    after->target = before->target;
+    after->hooks = before->hooks;
+  } else {
+    after->differentiable =
+        IsFloat(after->dtype) && (after->parents[0]->differentiable || after->parents[0]->target);
+  }
+  after->made_at = after->parents[0]->made_at;
   // Of several assignments before a run only the last is stored; the others are steps to it.
   const bool computed = before->buffer != nullptr || !before->dest;
   after->dest = computed ? before : std::move(before->dest);
@@ -451,15 +517,6 @@ void Session::SetGradient(const StateRef& state, StateRef gradient) {
   absl::MutexLock lock(&mu_);
   if (Trace* trace = CurrentTrace(*this)) trace->GradientOf(state, /*read=*/false);
   state->grad = std::move(gradient);
-}
-
-void Session::SetRequiresGrad(const StateRef& state, bool requires_grad) {
-  absl::MutexLock lock(&mu_);
-  if (requires_grad && !state->requires_grad) {
-    std::erase_if(with_gradient_, [](const auto& weak) { return weak.expired(); });
-    with_gradient_.push_back(state);
-  }
-  state->requires_grad = requires_grad;
 }
 
 void Session::BindVariable(const std::string& name, int64_t value) {

@@ -68,7 +68,10 @@ struct TensorState {
   std::shared_ptr<TensorState> grad;
   std::optional<ViewOf> view;
   std::vector<std::weak_ptr<TensorState>> views;  // of this tensor; some may be gone
-  std::atomic<bool> requires_grad = false;        // relaxed: publishes nothing else
+  // Of a leaf: derivatives end here, and what is assigned brings no history along. Relaxed, because
+  // it publishes nothing else.
+  std::atomic<bool> requires_grad = false;
+  bool retains_grad = false;  // though it is no leaf
 };
 using StateRef = std::shared_ptr<TensorState>;
 
@@ -187,6 +190,7 @@ struct CapturedProgram {
   std::vector<Result> results;
   size_t returned = 0;
   std::vector<size_t> overwritten;  // slots, in the order of the program's outputs
+  std::vector<bool> flows;          // whether a derivative would go on from there to an input
   std::vector<Gradient> gradients;
   // For derivatives through the function; null if it has effects.
   std::shared_ptr<const Body> body;
@@ -199,6 +203,8 @@ struct CapturedCall {
   std::string name;
   std::vector<std::weak_ptr<TensorState>> arguments;
   std::shared_ptr<const std::vector<std::weak_ptr<TensorState>>> reads;
+  // Those with requires_grad of which inputs were made, if derivatives do not go through the call.
+  std::vector<std::weak_ptr<TensorState>> below;
   // Kept if a derivative may be asked for: by parameter, the values that were read, whether
   // each was an expression before the call, and what those were made of.
   std::shared_ptr<const Body> body;
@@ -209,6 +215,15 @@ struct CapturedCall {
   };
   std::vector<Input> inputs;
 };
+
+// Whether random numbers may be drawn in a function that is mapped over a batch (vmap), and whether
+// each example has its own.
+enum class Randomness { kError, kDifferent, kSame };
+
+// Where in the caller's program an operation is, asked for each as long as it is set: for finding
+// what makes a gradient NaN. It may be called while a session is locked.
+using Recorder = std::function<std::string()>;
+void SetRecorder(Recorder recorder);
 
 // A Param that stands for the value.
 const Node* ParamOf(Graph& graph, int64_t slot, const Value& value);
@@ -296,13 +311,51 @@ class Session : public std::enable_shared_from_this<Session> {
 
   StateRef Gradient(const StateRef& state);  // null if there is none
   void SetGradient(const StateRef& state, StateRef gradient);
-  void SetRequiresGrad(const StateRef& state, bool requires_grad);
-  // Live tensors that require a gradient and are part of the expression of `loss`.
-  absl::StatusOr<std::vector<StateRef>> GradientTargets(const StateRef& loss);
+  // Makes the tensor a leaf, or no leaf with a gradient any more. What was made of it before is not
+  // affected. FailedPrecondition for one that is made of tensors that require a gradient if it is
+  // to require none.
+  absl::Status SetRequiresGrad(const StateRef& state, bool requires_grad);
+  bool RequiresGrad(const StateRef& state);  // by itself, or because of what it is made of
+  bool IsLeaf(const StateRef& state);        // made of nothing that requires a gradient
+  absl::Status RetainGrad(const StateRef& state);
+  // Whether the tensor may be written to, as an operation in place does; PyTorch's rule.
+  absl::Status CheckInPlace(const StateRef& state);
+  // A tensor that a gradient is left with, and the version of it that the loss was made of.
+  struct GradientTarget {
+    StateRef state, at;
+  };
+  // Live tensors that require a gradient and of which `loss` is made.
+  absl::StatusOr<std::vector<GradientTarget>> GradientTargets(const StateRef& loss);
   // d loss / d target for each target. Goes through captured functions that have no effects, by
-  // computing them again; FailedPrecondition if it would have to go through others.
+  // computing them again; FailedPrecondition if it would have to go through others. `given`: values
+  // on the way, and what to take for the derivative by them.
   std::vector<StateRef> Gradients(const StateRef& loss, absl::Span<const StateRef> targets,
-                                  const StateRef& seed);
+                                  const StateRef& seed,
+                                  absl::Span<const std::pair<StateRef, StateRef>> given = {});
+  // The values through which derivatives of `loss` go, from itself down; or those with hooks.
+  std::vector<StateRef> ValuesOnTheWay(const StateRef& loss, bool with_hooks);
+  std::shared_ptr<void> Hooks(const StateRef& state);
+  void SetHooks(const StateRef& state, std::shared_ptr<void> hooks);
+  bool has_hooks() const { return has_hooks_.load(std::memory_order_relaxed); }
+  std::string MadeAt(const StateRef& state);
+  std::string OpName(const StateRef& state);
+
+  // The same values in a tensor by which derivatives can be taken and of which nothing else is
+  // made. Derivatives go on through it to `state`.
+  StateRef Independent(const StateRef& state);
+  // `results`, with `from` replaced by `to`, which have the same dtypes and shapes.
+  std::vector<StateRef> Substituted(absl::Span<const StateRef> results,
+                                    absl::Span<const StateRef> from, absl::Span<const StateRef> to);
+  // `results` for each row of `batches`, for which `stand_ins` stood when they were made: see Batch
+  // in core/tensor/batch.h.
+  std::vector<StateRef> Batched(absl::Span<const StateRef> results,
+                                absl::Span<const StateRef> stand_ins,
+                                absl::Span<const StateRef> batches, int64_t size);
+  // Between these two this thread builds what is then Batched.
+  void BeginMapped(Randomness randomness);
+  // If examples have random numbers of their own: for each generator what stands for its counter,
+  // and that of each example.
+  absl::StatusOr<std::vector<std::pair<StateRef, StateRef>>> EndMapped(int64_t size);
 
   // Starts a generator anew, or makes one of its own if there is none. The session has one that
   // serves unless a GeneratorScope names another.
@@ -351,7 +404,9 @@ class Session : public std::enable_shared_from_this<Session> {
   const Node* NodeOf(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ValueRef NewLeaf(DType dtype, std::vector<int64_t> shape) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ValueRef> Use(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void MakeLeafLocked(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // With kEnds no derivative goes on below it.
+  enum class History { kGoesOn, kEnds };
+  void MakeLeafLocked(const StateRef& state, History history) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ValueRef NewExpression(const Expr& expression, absl::Span<const ValueRef> parents)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   StateRef NewState(ValueRef value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -361,7 +416,19 @@ class Session : public std::enable_shared_from_this<Session> {
                                     const Expressions& expressions,
                                     absl::Span<const ValueRef> also_read = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What the values are made of, themselves included, each after what it is made of. Those that
+  // were computed know it only if they are differentiable.
+  static std::vector<Value*> ValuesBelow(absl::Span<const ValueRef> values,
+                                         bool only_differentiable = false);
   void AddLeavesBelow(std::vector<ValueRef>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // New expressions over operands that stand for nothing themselves: of each the leaves that it
+  // reads are kept, and what derivatives are wanted by.
+  std::vector<StateRef> Rewritten(absl::Span<const StateRef> operands, size_t count,
+                                  const Expressions& expressions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ValueRef WithoutGrad(const ValueRef& before, ValueRef after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckMapped(const TensorState& target, Value& source)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   struct Unfolded;
   Unfolded Unfold(Value& loss, absl::Span<const StateRef> targets)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -383,6 +450,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::pair<RandomState, std::vector<ValueRef>> NextRandom(const GeneratorRef& generator,
                                                            uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckRandom() const;  // whether a function that is being mapped may draw
   bool HasDrawn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -443,6 +511,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Buffer> NewBuffer(const Value& value, Placement placement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<Buffer> CopyAside(const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static void NoteBelow(absl::Span<const StateRef> tensors, CapturedCall& call);
   // A run overwrites the tensor's present version, which becomes the next one.
   void Overwrite(const StateRef& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   StateRef ResultOf(const CapturedProgram::Result& result, absl::Span<const StateRef> arguments)
@@ -465,6 +534,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const ConnectOptions options_;
   const int64_t home_;  // the number of the session's device, where values are that nobody placed
   std::atomic<bool> fast_math_ = false;
+  std::atomic<bool> has_hooks_ = false;  // ever
   const std::shared_ptr<LiveValues> live_ = std::make_shared<LiveValues>();
 
   absl::Mutex mu_;

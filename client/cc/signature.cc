@@ -24,9 +24,10 @@ absl::StatusOr<Signature> Signature::Of(const Session& session, const std::strin
     const size_t place = static_cast<size_t>(same - states.begin());
     if (same == states.end()) states.push_back(argument.state());
     signature.places.push_back(place);
-    signature.text += fmt::format("{}{}{}{}{} ", place, Name(argument.dtype()),
-                                  TextOf(argument.shape()), argument.requires_grad() ? "'" : "",
-                                  argument.session().PlacementText(argument.state()));
+    signature.text +=
+        fmt::format("{}{}{}{}{} ", place, Name(argument.dtype()), TextOf(argument.shape()),
+                    argument.state()->requires_grad ? "'" : "",
+                    argument.session().PlacementText(argument.state()));
   }
   return signature;
 }

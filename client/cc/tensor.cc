@@ -92,10 +92,13 @@ absl::Status Tensor::SetRequiresGrad(bool requires_grad) const {
       return InvalidArgument("requires_grad: only float tensors have gradients, this is {}",
                              Name(dtype()));
     }
-    TD_RETURN_IF_ERROR(MakeLeaf());
   }
-  session().SetRequiresGrad(state_, requires_grad);
-  return absl::OkStatus();
+  return session().SetRequiresGrad(state_, requires_grad);
+}
+
+absl::Status Tensor::RetainGrad() const {
+  TD_RETURN_IF_ERROR(status());
+  return session().RetainGrad(state_);
 }
 
 std::optional<Tensor> Tensor::grad() const {
@@ -108,25 +111,30 @@ void Tensor::SetGrad(std::optional<Tensor> gradient) const {
   session().SetGradient(state_, gradient ? gradient->state() : nullptr);
 }
 
-absl::Status Tensor::Backward(std::optional<Tensor> seed,
-                              std::optional<std::vector<Tensor>> only) const {
+absl::Status Tensor::Backward(std::optional<Tensor> seed, std::optional<std::vector<Tensor>> only,
+                              bool create_graph) const {
   TD_RETURN_IF_ERROR(status());
-  std::vector<Tensor> targets;
+  std::vector<Tensor> targets, versions;
   if (only) {
-    targets = *std::move(only);
+    targets = versions = *std::move(only);
   } else {
-    TD_ASSIGN_OR_RETURN(std::vector<client::StateRef> found, session().GradientTargets(state_));
-    for (client::StateRef& target : found) targets.emplace_back(std::move(target));
+    TD_ASSIGN_OR_RETURN(std::vector<client::Session::GradientTarget> found,
+                        session().GradientTargets(state_));
+    for (client::Session::GradientTarget& target : found) {
+      targets.emplace_back(std::move(target.state));
+      versions.emplace_back(std::move(target.at));
+    }
   }
   if (targets.empty()) {
     return FailedPrecondition(
-        "backward: no living tensor with requires_grad is part of this one's expression{}",
-        is_realized() ? ", which is gone since the tensor was computed; call backward before "
-                        "reading its data"
-                      : "");
+        "backward: the tensor does not require a gradient: it is made of no living tensor with "
+        "requires_grad, or only of detached ones");
   }
-  TD_ASSIGN_OR_RETURN(std::vector<Tensor> gradients, Gradient(targets, std::move(seed)));
+  TD_ASSIGN_OR_RETURN(std::vector<Tensor> gradients, Gradient(versions, std::move(seed)));
   for (size_t i = 0; i < targets.size(); ++i) {
+    if (!create_graph) {
+      gradients[i] = Lift([](const Expr& x) { return Detach(x); }, gradients[i]);
+    }
     std::optional<Tensor> before = targets[i].grad();
     targets[i].SetGrad(
         before ? Lift([](const Expr& a, const Expr& b) { return Add(a, b); }, *before, gradients[i])

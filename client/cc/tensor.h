@@ -115,16 +115,22 @@ class Tensor {
   // through it.
   absl::Status MakeVariable() const { return state_->session->MakeVariable(state_); }
 
-  // Whether Backward leaves a gradient with it. Makes it a leaf.
+  // Whether Backward leaves a gradient with it. Makes it a leaf, unless it requires one already
+  // because of what it is made of.
   absl::Status SetRequiresGrad(bool requires_grad) const;
-  bool requires_grad() const { return state_->requires_grad; }
+  bool requires_grad() const { return ok() && session().RequiresGrad(state_); }
+  bool is_leaf() const { return !ok() || session().IsLeaf(state_); }
+  // Backward leaves a gradient with it though it is no leaf.
+  absl::Status RetainGrad() const;
   std::optional<Tensor> grad() const;
   void SetGrad(std::optional<Tensor> gradient) const;
   // Adds the gradient of this tensor, which needs a single element unless a seed is given, to the
   // grad of every living tensor that requires one and that it depends on, or of `targets`.
+  // With `create_graph` these gradients can be differentiated.
   absl::Status Backward(std::optional<Tensor> seed = std::nullopt,
-                        std::optional<std::vector<Tensor>> targets = std::nullopt) const;
-  // Gradients by `targets`: zeros where it does not depend on one.
+                        std::optional<std::vector<Tensor>> targets = std::nullopt,
+                        bool create_graph = false) const;
+  // Gradients by `targets`: zeros where it does not depend on one. They can be differentiated.
   absl::StatusOr<std::vector<Tensor>> Gradient(absl::Span<const Tensor> targets,
                                                std::optional<Tensor> seed = std::nullopt) const;
 

@@ -10,6 +10,9 @@ namespace tensord::client {
 // Null unless this thread captures a function over tensors of that session.
 Trace* CurrentTrace(const Session& session);
 
+// Whether this thread builds a function that is to be mapped over a batch (vmap).
+bool IsMapping();
+
 // Makes `trace` the current one of this thread.
 class TraceScope {
  public:

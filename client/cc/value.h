@@ -114,9 +114,14 @@ struct Value : std::enable_shared_from_this<Value> {
 
   std::shared_ptr<Buffer> buffer;  // once computed
   // The expression that this was before: others may have been built over it, and derivatives go on
-  // through it if `differentiable`: then `parents` stay.
+  // through it, or through `init` before it is computed, if `differentiable`. Then `parents` stay.
   const Node* origin = nullptr;
-  bool differentiable = false;  // made of a tensor that requires a gradient
+
+  // Somebody wants derivatives by this version, so what is made of it keeps its history.
+  bool target = false;
+  bool differentiable = false;  // made of such a one: derivatives go on below it
+  std::shared_ptr<void> hooks;  // a front end's: what is to happen to the derivative that arrives
+  std::string made_at;          // where in the caller's program, if that is recorded
 
   // Where it was put, or what it is made of: none if nobody said. Then it is wherever it is needed:
   // such a value may have copies on other devices than those of `buffer`, each of them the whole.

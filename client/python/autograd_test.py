@@ -277,3 +277,93 @@ def test_derivatives_that_are_not_known_are_errors():
     first = tensord.special.legendre_polynomial_p(x, n).sum().gradient(x)[0]
     with pytest.raises(NotImplementedError, match="legendre_polynomial_p has no second derivative"):
         first.sum().gradient(x)
+
+
+def test_functions_that_write_what_has_a_history_say_so():
+    """A captured function keeps nothing of what it wrote: a derivative through that is an error, not zeros."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+
+    @tensord.jit
+    def write(buffer, x):
+        buffer.assign(x * 2)
+
+    made, plain = (w * 3).realize(), Tensor([1.0, 1.0])
+    for given, through in ((made, True), (w, True), (plain, False)):
+        buffer = tensord.zeros(2).clone().realize()
+        write(buffer, given)
+        (buffer.sum() + w.sum()).realize()
+        if through:
+            with pytest.raises(RuntimeError, match="captured function"):
+                (buffer.sum() + w.sum()).backward()
+        else:
+            (buffer.sum() + w.sum()).backward()
+            assert w.grad.tolist() == [1, 1]
+            w.grad = None
+
+
+def test_writing_in_place_inside_of_a_captured_function():
+    w, buffer = Tensor([1.0, 2.0], requires_grad=True), tensord.zeros(2, 2).clone().realize()
+
+    @tensord.jit
+    def step():
+        buffer[1] = w * w
+        (buffer * 3).sum().backward()
+
+    for _ in range(2):
+        w.grad = None
+        step()
+        assert w.grad.tolist() == [6, 12]
+    assert buffer.tolist() == [[0, 0], [1, 4]]
+
+
+def test_captured_functions_do_not_cut_what_they_read():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    h = w * w
+    assert tensord.jit(lambda x: x + h)(Tensor([1.0, 1.0])).tolist() == [2, 5]
+    (h * 3).sum().backward()
+    assert w.grad.tolist() == [6, 12]
+
+
+def test_a_parameter_that_is_assigned_has_no_history():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    w.assign(w * 3)
+    assert w.is_leaf and w.requires_grad
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [6, 12]
+    loss = (w * w).sum()
+    w.assign(w * 0)  # the loss is made of the version before
+    w.grad = None
+    loss.backward()
+    assert w.grad.tolist() == [6, 12]
+
+
+def test_hooks_in_the_order_of_the_way_down():
+    seen = []
+    w = Tensor(X, requires_grad=True)
+    a = w * 2
+    b = a * 3
+    for name, tensor in ("a", a), ("w", w), ("b", b):
+        tensor.register_hook(lambda g, name=name: seen.append((name, g.tolist())))
+    handle = b.register_hook(lambda g: g * 2)
+    b.sum().backward()
+    assert seen == [("b", [1] * 3), ("a", [6] * 3), ("w", [12] * 3)]
+    handle.remove()
+    (g,) = tensord.gradient(b.sum(), a)
+    assert g.tolist() == [3] * 3 and [name for name, _ in seen[3:]] == ["b", "a"]
+    with pytest.raises(ValueError, match="a hook returned a gradient"):
+        b.register_hook(lambda g: g[:1])
+        b.sum().backward()
+
+
+def test_gradients_with_and_without_a_graph():
+    x = Tensor(X, requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    assert x.grad.requires_grad
+    first = x.grad
+    x.grad = None
+    first.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 6 * X)
+    assert not x.grad.requires_grad
+    assert autograd.grad((x * x).sum(), [x, Tensor(X, requires_grad=True)], allow_unused=True)[1] is None
+    with pytest.raises(ValueError, match="no influence"):
+        autograd.grad((x * x).sum(), Tensor(X, requires_grad=True), allow_unused=False)

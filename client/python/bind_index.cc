@@ -1,6 +1,7 @@
 // Tensor: reading and writing by index.
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
+#include "client/python/parts.h"
 #include "core/base/status.h"
 #include "core/tensor/build.h"
 #include "core/tensor/create.h"
@@ -192,6 +193,7 @@ Tensor ValueFor(const Tensor& x, py::handle value) {
 }
 
 void SetItem(const Tensor& x, py::handle index, py::handle value) {
+  CheckInPlace(x);
   // A mask alone and one number: no need to know where the mask holds.
   if (py::isinstance<Tensor>(index) && IsMask(index)) {
     const Tensor& mask = index.cast<const Tensor&>();

@@ -53,18 +53,6 @@ void RealizeAll(const std::vector<Tensor>& tensors) {
   RaiseIfError(status);
 }
 
-std::vector<Tensor> TensorsOf(const py::args& arguments) {
-  std::vector<Tensor> tensors;
-  for (py::handle argument : arguments) {
-    if (py::isinstance<Tensor>(argument)) {
-      tensors.push_back(argument.cast<Tensor>());
-    } else {
-      for (py::handle item : argument) tensors.push_back(item.cast<Tensor>());
-    }
-  }
-  return tensors;
-}
-
 Tensor Assign(const Tensor& target, py::handle source) {
   std::variant<Tensor, Number> operand = ToOperand(source);
   const DType dtype = target.dtype();
@@ -95,9 +83,7 @@ Tensor Assign(const Tensor& target, py::handle source) {
 Tensor Clone(const Tensor& x) {
   Tensor copy = Checked(Contiguous(Cast(x, x.stored_dtype())));
   // What nobody differentiates is better off without a history.
-  const absl::StatusOr<std::vector<client::StateRef>> targets =
-      x.session().GradientTargets(x.state());
-  if (targets.ok() && targets->empty()) RaiseIfError(copy.MakeVariable());
+  if (!x.requires_grad()) RaiseIfError(copy.MakeVariable());
   return copy;
 }
 
@@ -113,7 +99,7 @@ py::array ForExport(const Tensor& tensor) {
 py::object DeepCopy(const Tensor& x) {
   Tensor copy = Checked(Contiguous(Detach(x)));
   RaiseIfError(copy.MakeLeaf());
-  if (x.requires_grad()) RaiseIfError(copy.SetRequiresGrad(true));
+  if (x.requires_grad() && x.is_leaf()) RaiseIfError(copy.SetRequiresGrad(true));
   if (const std::optional<Tensor> grad = x.grad()) {
     Tensor of_grad = Checked(Contiguous(Detach(*grad)));
     RaiseIfError(of_grad.MakeLeaf());
@@ -131,9 +117,9 @@ py::tuple Reduced(const Tensor& x) {
     return py::make_tuple(interop.attr("rebuild_number"), py::make_tuple(Item(Cast(x, wide))));
   }
   const Tensor stored = Checked(Cast(x, x.stored_dtype()));
-  return py::make_tuple(
-      interop.attr("rebuild"),
-      py::make_tuple(ToNumpyBits(stored), std::string(Name(stored.dtype())), x.requires_grad()));
+  return py::make_tuple(interop.attr("rebuild"),
+                        py::make_tuple(ToNumpyBits(stored), std::string(Name(stored.dtype())),
+                                       x.requires_grad() && x.is_leaf()));
 }
 
 std::string Printed(const Tensor& x) {
@@ -205,11 +191,19 @@ std::string CudaDevice(int64_t number) {
                       number, number, fmt::join(devices, ", ")));
 }
 
-py::list Gradient(const Tensor& loss, const py::args& targets, std::optional<Tensor> gradient) {
-  return py::cast(ValueOrRaise(loss.Gradient(TensorsOf(targets), std::move(gradient))));
-}
-
 }  // namespace
+
+std::vector<Tensor> TensorsOf(const py::args& arguments) {
+  std::vector<Tensor> tensors;
+  for (py::handle argument : arguments) {
+    if (py::isinstance<Tensor>(argument)) {
+      tensors.push_back(argument.cast<Tensor>());
+    } else {
+      for (py::handle item : argument) tensors.push_back(item.cast<Tensor>());
+    }
+  }
+  return tensors;
+}
 
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
   module.def(
@@ -377,34 +371,6 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           },
           py::arg("x"),
           "The tensor becomes another name of `x`, of the same shape and dtype: nothing is copied.")
-      .def_property(
-          "requires_grad", &Tensor::requires_grad,
-          [](const Tensor& x, bool flag) { RaiseIfError(x.SetRequiresGrad(flag)); },
-          "Whether backward() leaves a gradient in grad.")
-      .def(
-          "requires_grad_",
-          [](const py::object& self, bool flag) {
-            RaiseIfError(self.cast<Tensor>().SetRequiresGrad(flag));
-            return self;
-          },
-          py::arg("requires_grad") = true,
-          "Sets requires_grad, and returns self. ValueError for a dtype that is no float.")
-      .def_property("grad", &Tensor::grad, &Tensor::SetGrad,
-                    "What backward() left: a tensor of the same shape, or None.")
-      .def(
-          "backward",
-          [](const Tensor& x, std::optional<Tensor> gradient, py::handle, bool,
-             const std::optional<std::vector<Tensor>>& inputs) {
-            RaiseIfError(x.Backward(std::move(gradient), inputs));
-          },
-          py::arg("gradient") = py::none(), py::arg("retain_graph") = py::none(),
-          py::arg("create_graph") = false, py::arg("inputs") = py::none(),
-          "Adds d self / d t to t.grad for every tensor with requires_grad that self depends on, "
-          "or "
-          "for\n`inputs` only. What is computed is not used up, and gradients can be "
-          "differentiated again:\nretain_graph and create_graph change nothing.")
-      .def("gradient", &Gradient, py::kw_only(), py::arg("gradient") = py::none(),
-           "d self / d target for each target, zeros where there is no influence.")
       .def(
           "detach",
           [](const Tensor& x) {

@@ -55,7 +55,8 @@ FORMS = {
     "where": ("Tensor", "tuple[Tensor, ...]"),
 }  # fmt: skip
 # Likewise of properties, where a method of another class has the name.
-PROPERTIES = {"bitsize": "int", "device": "Any", "shard_axis": "int | None", "min": "Any", "max": "Any", "fast_math": "bool"}
+PROPERTIES = {"bitsize": "int", "device": "Any", "shard_axis": "int | None", "min": "Any", "max": "Any", "fast_math": "bool",
+              "grad_fn": "Any", "is_leaf": "bool", "retains_grad": "bool"}
 # Methods of a tensor that are also functions of a sequence of them.
 EITHER = {
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack", "column_stack", "atleast_1d",

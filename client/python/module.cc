@@ -14,6 +14,7 @@ PYBIND11_MODULE(_tensord, module) {
   BindGenerator(module);
   BindSize(module);
   BindTensor(module, tensor);
+  BindGradients(tensor);
   BindPlace(module, tensor);
   BindFile(module, tensor);
   BindCasts(tensor);

@@ -8,6 +8,12 @@ namespace tensord::python {
 // A name or several.
 std::vector<std::string> ParseDevices(py::handle value);
 
+// Tensors and sequences of them.
+std::vector<Tensor> TensorsOf(const py::args& arguments);
+// RuntimeError for a tensor that may not be changed in place: a leaf that requires a gradient.
+void CheckInPlace(const Tensor& target);
+
+void BindGradients(py::class_<Tensor>& tensor);
 void BindLinalg(py::class_<Tensor>& tensor, py::module_& module);
 void BindPlace(py::module_& module, py::class_<Tensor>& tensor);
 void BindRandom(py::class_<Tensor>& tensor);

@@ -6,6 +6,7 @@
 
 #include "client/cc/ops.h"
 #include "client/python/bind.h"
+#include "client/python/parts.h"
 #include "core/base/status.h"
 #include "core/tensor/elementwise.h"
 
@@ -243,6 +244,7 @@ void AssignInPlace(const Tensor& target, Tensor value, const std::string& name) 
     Raise(InvalidArgument("{}: would make shape {} of {}; write t = ... instead", name,
                           client::TextOf(value.shape()), client::TextOf(target.shape())));
   }
+  CheckInPlace(target);
   RaiseIfError(target.Assign(value));
 }
 

@@ -16,6 +16,7 @@ from tensord import (
     dtypes,
     errors,
     fft,
+    func,
     io,
     linalg,
     nn,

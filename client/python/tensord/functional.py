@@ -29,7 +29,8 @@ from tensord.out import all_take_out
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
     as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr detach double element_size expand
-    float gradient half int int16 item long new_full numpy polygamma realize register_hook reshape_as short size stride to
+    float gradient half int int16 item long new_full numpy polygamma realize register_hook register_post_accumulate_grad_hook
+    reshape_as retain_grad short size stride to
     to_ tolist type type_as view wait
 """.split())
 

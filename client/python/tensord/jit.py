@@ -22,6 +22,7 @@ from _tensord import Tensor
 from tensord.autograd import custom_gradient
 from tensord.errors import UnimplementedError
 from tensord.given import Givens, constant, noting, still_hold
+from tensord.structure import Leaf as _Leaf, flatten as _flatten, unflatten as _unflatten
 from tensord.training import is_training
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,37 +33,6 @@ _MANY = 16
 _KEPT = 64
 
 
-class _Leaf:
-    """Where a tensor stands in a structure of arguments or results."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-
-
-def _flatten(value: Any, tensors: list[Tensor], arrays: bool = True) -> Any:
-    """Moves the tensors of nested tuples, lists and dicts to `tensors`; leaves are left behind."""
-    if isinstance(value, Tensor) or (arrays and isinstance(value, np.ndarray)):
-        tensors.append(value if isinstance(value, Tensor) else Tensor(value))
-        return _Leaf(len(tensors) - 1)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_flatten(item, tensors, arrays) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_flatten(item, tensors, arrays) for item in value)
-    if isinstance(value, dict):
-        return {key: _flatten(item, tensors, arrays) for key, item in value.items()}
-    return value
-
-
-def _unflatten(structure: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(structure, _Leaf):
-        return tensors[structure.index]
-    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
-        return type(structure)(*(_unflatten(item, tensors) for item in structure))
-    if isinstance(structure, (tuple, list)):
-        return type(structure)(_unflatten(item, tensors) for item in structure)
-    if isinstance(structure, dict):
-        return {key: _unflatten(item, tensors) for key, item in structure.items()}
-    return structure
 
 
 def _key(structure: Any) -> Any:

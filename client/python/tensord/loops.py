@@ -16,7 +16,8 @@ import _tensord
 from _tensord import Tensor
 
 from tensord.creation import zeros
-from tensord.jit import _flatten, _key, _Leaf, _unflatten
+from tensord.jit import _key
+from tensord.structure import Leaf as _Leaf, flatten as _flatten, unflatten as _unflatten
 
 
 def _tensors(state: Any) -> tuple[Any, list[Tensor]]:

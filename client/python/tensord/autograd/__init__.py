@@ -1,7 +1,9 @@
-"""Derivatives beyond Tensor.backward and Tensor.gradient: several outputs, products with Jacobians, rules of one's own,
-values that are computed again instead of being kept, and computing without derivatives.
+"""Derivatives beyond Tensor.backward and Tensor.gradient: several outputs, rules of one's own, values that are computed
+again instead of being kept, and computing without derivatives. functional has derivatives of functions, hooks what is to
+happen on the way, anomaly the search for NaN.
 
-Gradients are tensors like others: they are computed when data is asked for, and can be differentiated again.
+Gradients are tensors like others: they are computed when data is asked for. Those that gradient() gives can be
+differentiated again; those of grad() and backward() with create_graph=True, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Optional, Union, overload
 import _tensord
 from _tensord import Tensor, is_grad_enabled
 
+from tensord.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from tensord.errors import InvalidArgumentError
 
 Tensors = Union[Tensor, Sequence[Tensor]]
@@ -77,17 +80,18 @@ def _by_differences(x: Tensor, spacing: Any, dim: Union[int, Sequence[int], None
 
 def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None,
          retain_graph: Optional[bool] = None, create_graph: bool = False, allow_unused: Optional[bool] = None,
-         ) -> tuple[Tensor, ...]:  # fmt: skip
-    """torch.autograd.grad: `gradient` as a tuple. The other arguments change nothing."""
-    return tuple(gradient(outputs, inputs, grad_outputs))
-
-
-# ---- products with the Jacobian, and the Jacobian
-
-
-def _independent(tensors: Tensors) -> list[Tensor]:
-    """The same data in tensors of their own, so that derivatives by them are derivatives by nothing else."""
-    return [tensor.detach().__deepcopy__({}) for tensor in _listed(tensors)]
+         ) -> tuple[Any, ...]:  # fmt: skip
+    """torch.autograd.grad: `gradient` as a tuple, detached without create_graph. An input without influence gets zeros,
+    or None with allow_unused=True; allow_unused=False is a ValueError then. retain_graph changes nothing.
+    """
+    made: list[Any] = gradient(outputs, inputs, grad_outputs)
+    if allow_unused is not None:
+        outs = _listed(outputs)
+        used = [any(_tensord._reaches(out, x) for out in outs) for x in _listed(inputs)]
+        if not allow_unused and not all(used):
+            raise InvalidArgumentError(f"grad: input {used.index(False)} has no influence; say allow_unused=True for None")
+        made = [g if is_used else None for g, is_used in zip(made, used)]
+    return tuple(g if g is None or create_graph else g.detach() for g in made)
 
 
 def _call(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[list[Tensor], bool]:
@@ -97,54 +101,6 @@ def _call(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[list[Tens
 
 def _packed(tensors: list[Tensor], single: bool) -> Any:
     return tensors[0] if single else tuple(tensors)
-
-
-def vjp(function: Callable[..., Any], inputs: Tensors, v: Optional[Tensors] = None) -> tuple[Any, Any]:
-    """The function's results, and `v` times its Jacobian; `v` has the shapes of the results."""
-    ins = _independent(inputs)
-    outs, single = _call(function, ins)
-    grads = gradient(outs, ins, None if v is None else _listed(v))
-    return _packed(outs, single), _packed(grads, isinstance(inputs, Tensor))
-
-
-def jvp(function: Callable[..., Any], inputs: Tensors, v: Tensors) -> tuple[Any, Any]:
-    """The function's results, and its Jacobian times `v`, which has the shapes of the inputs."""
-    ins, directions = _independent(inputs), _listed(v)
-    if [d.shape for d in directions] != [x.shape for x in ins]:
-        raise ValueError("jvp: the direction needs the shapes of the inputs")
-    outs, single = _call(function, ins)
-    # The gradient is linear in its weights: differentiating by them turns the product around.
-    weights = _independent([out.detach() for out in outs])
-    grads = gradient(outs, ins, weights)
-    return _packed(outs, single), _packed(gradient(grads, weights, directions), single)
-
-
-def _rows(output: Tensor, ins: list[Tensor]) -> list[Tensor]:
-    """d output / d input for each input, of shape output.shape + input.shape."""
-    flat = output.reshape(-1)
-    rows = [flat[i].gradient(*ins) for i in range(flat.shape[0])]
-    if not rows:
-        return [_tensord._full([*output.shape, *x.shape], 0.0, x.dtype) for x in ins]
-    return [Tensor.stack([row[k] for row in rows]).reshape(*output.shape, *x.shape) for k, x in enumerate(ins)]
-
-
-def jacobian(function: Callable[..., Any], inputs: Tensors) -> Any:
-    """d result / d input, of shape result.shape + input.shape; a tuple for several inputs, results or both.
-
-    One gradient for each element of the results: for small ones.
-    """
-    ins = _independent(inputs)
-    outs, single = _call(function, ins)
-    blocks = [_packed(_rows(out, ins), isinstance(inputs, Tensor)) for out in outs]
-    return blocks[0] if single else tuple(blocks)
-
-
-def hessian(function: Callable[..., Tensor], inputs: Tensors) -> Any:
-    """Second derivatives of a function of one element, of shape input.shape + other.shape."""
-    ins = _independent(inputs)
-    firsts = function(*ins).gradient(*ins)
-    blocks = [_packed(_rows(first, ins), isinstance(inputs, Tensor)) for first in firsts]
-    return blocks[0] if isinstance(inputs, Tensor) else tuple(blocks)
 
 
 # ---- rules of one's own
@@ -302,7 +258,11 @@ class enable_grad(_Mode):
     _enabled = True
 
 
+# They build on all of the above.
+from tensord.autograd.functional import hessian, jacobian, jvp, vjp  # noqa: E402
+
 __all__ = [
-    "Context", "Function", "checkpoint", "custom_gradient", "enable_grad", "grad", "gradient", "hessian", "inference_mode",
-    "is_grad_enabled", "jacobian", "jvp", "no_grad", "set_grad_enabled", "vjp",
+    "Context", "Function", "checkpoint", "custom_gradient", "detect_anomaly", "enable_grad", "grad", "gradient", "hessian",
+    "inference_mode", "is_anomaly_enabled", "is_grad_enabled", "jacobian", "jvp", "no_grad", "set_detect_anomaly",
+    "set_grad_enabled", "vjp",
 ]  # fmt: skip

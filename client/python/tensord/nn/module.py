@@ -21,16 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from _tensord import DType, Tensor, realize
+import _tensord
+from _tensord import DType, Tensor, is_grad_enabled, realize
 
 from tensord.dtypes import DTypeLike, dtype as as_dtype
 from tensord.errors import InvalidArgumentError
 from tensord.given import given
+from tensord.autograd.hooks import GroupHook, RemovableHandle
 from tensord.nn.parameter import Parameter
 from tensord.training import is_training
 
 # Attributes that are this class's own.
-INTERNAL = frozenset(("_mode", "_buffer_names", "_pre_hooks", "_hooks"))
+INTERNAL = frozenset(("_mode", "_buffer_names", "_pre_hooks", "_hooks", "_backward_pre_hooks", "_backward_hooks"))
 
 M = TypeVar("M", bound="Module")
 T = TypeVar("T")
@@ -41,23 +43,6 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
-
-
-class RemovableHandle:
-    """Of a hook: remove() takes it away. As a context manager it does so at the end."""
-
-    def __init__(self, hooks: list[Any], hook: Any) -> None:
-        self._hooks, self._hook = hooks, hook
-
-    def remove(self) -> None:
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
 
 
 def _converted(tensor: Tensor, device: Optional[str], dtype: Optional[DType]) -> Tensor:
@@ -347,27 +332,54 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for hook in tuple(self.__dict__.get("_pre_hooks", ())):
+        for hook, with_kwargs in tuple(self.__dict__.get("_pre_hooks", ())):
+            if with_kwargs:
+                both = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if both is None else both
+                continue
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
+        backward = _BackwardHooks(self) if self.__dict__.get("_backward_pre_hooks") or self.__dict__.get(
+            "_backward_hooks") else None
+        if backward:
+            args = backward.inputs(args)
         result = self.forward(*args, **kwargs)
-        for hook in tuple(self.__dict__.get("_hooks", ())):
-            changed = hook(self, args, result)
+        for hook, with_kwargs in tuple(self.__dict__.get("_hooks", ())):
+            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if changed is None else changed
-        return result
+        return backward.outputs(result) if backward else result
 
-    def register_forward_pre_hook(self, hook: Callable[[Any, tuple[Any, ...]], Any]) -> RemovableHandle:
-        """hook(module, args) before each forward(); what it returns, if not None, is taken for the arguments."""
-        return self._hooked("_pre_hooks", hook)
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:
+        """hook(module, args) before each forward(); what it returns, if not None, is taken for the arguments. With
+        `with_kwargs` hook(module, args, kwargs), which returns both or None.
+        """
+        return self._hooked("_pre_hooks", (hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Callable[[Any, tuple[Any, ...], Any], Any]) -> RemovableHandle:
-        """hook(module, args, result) after each forward(); what it returns, if not None, is taken for the result."""
-        return self._hooked("_hooks", hook)
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                              with_kwargs: bool = False) -> RemovableHandle:
+        """hook(module, args, result) after each forward(); what it returns, if not None, is taken for the result. With
+        `with_kwargs` hook(module, args, kwargs, result).
+        """
+        return self._hooked("_hooks", (hook, with_kwargs), prepend)
 
-    def _hooked(self, kind: str, hook: Any) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[[Any, tuple[Optional[Tensor], ...]], Any],
+                                        prepend: bool = False) -> RemovableHandle:
+        """hook(module, grad_output) when the derivatives by the results are made; what it returns, if not None, is taken
+        instead: as many, or one tensor.
+        """
+        return self._hooked("_backward_pre_hooks", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """hook(module, grad_input, grad_output) when the derivatives by the positional arguments are made, None for
+        those that require none; what it returns, if not None, is taken instead of grad_input.
+        """
+        return self._hooked("_backward_hooks", hook, prepend)
+
+    def _hooked(self, kind: str, hook: Any, prepend: bool) -> RemovableHandle:
         hooks: list[Any] = self.__dict__.setdefault(kind, [])
-        hooks.append(hook)
+        hooks.insert(0 if prepend else len(hooks), hook)
         return RemovableHandle(hooks, hook)
 
     # ---- text
@@ -389,6 +401,72 @@ class Module:
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
         return self._own("module")
+
+
+class _BackwardHooks:
+    """Those of one call of a module: its arguments and results become values of their own, whose derivatives are seen."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._grad_output: tuple[Optional[Tensor], ...] = ()
+        self._places: list[int] = []  # of the arguments that require a gradient
+        self._arguments = 0
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        self._arguments = len(args)
+        changed = list(args)
+        for i, arg in enumerate(args):
+            if is_grad_enabled() and isinstance(arg, Tensor) and arg.requires_grad:
+                changed[i] = _tensord._independent(arg)
+                self._places.append(i)
+        if self._places:
+            GroupHook([changed[i] for i in self._places], self._before)
+        return tuple(changed)
+
+    def outputs(self, result: Any) -> Any:
+        several = isinstance(result, (tuple, list))
+        values = list(result) if several else [result]
+        places = [i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+        for i in places:
+            values[i] = _tensord._independent(values[i])
+        if places:
+            GroupHook([values[i] for i in places], lambda gradients: self._after(gradients, places, len(values)))
+        if not several:
+            return values[0]
+        if hasattr(result, "_fields"):
+            return type(result)(*values)
+        return type(result)(values)
+
+    def _after(self, gradients: list[Optional[Tensor]], places: list[int], count: int) -> list[Optional[Tensor]]:
+        all_of_them: list[Optional[Tensor]] = [None] * count
+        for i, gradient in zip(places, gradients):
+            all_of_them[i] = gradient
+        self._grad_output = _replaced(tuple(all_of_them), tuple(self._module.__dict__.get("_backward_pre_hooks", ())),
+                                      lambda hook, grads: hook(self._module, grads))
+        if not self._places:
+            self._before([])
+        return [self._grad_output[i] for i in places]
+
+    def _before(self, gradients: list[Optional[Tensor]]) -> list[Optional[Tensor]]:
+        grad_input: list[Optional[Tensor]] = [None] * self._arguments
+        for i, gradient in zip(self._places, gradients):
+            grad_input[i] = gradient
+        made = _replaced(tuple(grad_input), tuple(self._module.__dict__.get("_backward_hooks", ())),
+                         lambda hook, grads: hook(self._module, grads, self._grad_output))
+        return [made[i] for i in self._places]
+
+
+def _replaced(gradients: tuple[Optional[Tensor], ...], hooks: tuple[Any, ...],
+              call: Callable[[Any, tuple[Optional[Tensor], ...]], Any]) -> tuple[Optional[Tensor], ...]:
+    for hook in hooks:
+        changed = call(hook, gradients)
+        if changed is None:
+            continue
+        changed = tuple(changed) if isinstance(changed, (tuple, list)) else (changed,)
+        if len(changed) != len(gradients):
+            raise InvalidArgumentError(f"a backward hook returned {len(changed)} gradients instead of {len(gradients)}")
+        gradients = changed
+    return gradients
 
 
 def _indented(text: str) -> str:

@@ -15,7 +15,8 @@ class Parameter(Tensor):
     """A tensor that is a parameter of the module whose attribute it is. It shares the data of the tensor given."""
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        super().__init__(data, requires_grad=requires_grad)
+        made_of_others = isinstance(data, Tensor) and not data.is_leaf
+        super().__init__(data.detach() if made_of_others else data, requires_grad=requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

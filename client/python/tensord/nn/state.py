@@ -34,7 +34,7 @@ def get_parameters(obj: Any) -> list[Tensor]:
     found: list[Tensor] = []
     seen: set[int] = set()  # == compares elements, so tensors are told apart by their hash
     for tensor in get_state_dict(obj).values():
-        if tensor.requires_grad and hash(tensor) not in seen:
+        if tensor.requires_grad and tensor.is_leaf and hash(tensor) not in seen:
             seen.add(hash(tensor))
             found.append(tensor)
     return found

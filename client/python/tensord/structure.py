@@ -1,0 +1,41 @@
+"""Nested tuples, lists and dicts of tensors: the tensors apart, and put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from _tensord import Tensor
+
+
+class Leaf:
+    """Where a tensor stands in a structure of arguments or results."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def flatten(value: Any, tensors: list[Tensor], arrays: bool = True) -> Any:
+    """Moves the tensors of nested tuples, lists and dicts to `tensors`; leaves are left behind."""
+    if isinstance(value, Tensor) or (arrays and isinstance(value, np.ndarray)):
+        tensors.append(value if isinstance(value, Tensor) else Tensor(value))
+        return Leaf(len(tensors) - 1)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(flatten(item, tensors, arrays) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(flatten(item, tensors, arrays) for item in value)
+    if isinstance(value, dict):
+        return {key: flatten(item, tensors, arrays) for key, item in value.items()}
+    return value
+
+
+def unflatten(structure: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(structure, Leaf):
+        return tensors[structure.index]
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*(unflatten(item, tensors) for item in structure))
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(unflatten(item, tensors) for item in structure)
+    if isinstance(structure, dict):
+        return {key: unflatten(item, tensors) for key, item in structure.items()}
+    return structure
