@@ -201,8 +201,9 @@ TEST(TensorctlUsageTest, WrongUsageIsExplained) {
 TEST(TensorctlUsageTest, HelpNamesCommandsAndFlags) {
   const ControlResult result = Control({"--help"}, "unix:/there.sock");
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* part : {"status", "devices", "sessions kill SESSION...", "cache stats", "cache clear", "ping",
-                           "--address", "--json", "--count", "unix:/there.sock"}) {
+  for (const char* part :
+       {"status", "devices", "sessions kill SESSION...", "cache stats", "cache clear", "ping",
+        "--address", "--json", "--count", "unix:/there.sock"}) {
     EXPECT_NE(result.output.find(part), std::string::npos) << part;
   }
 }
