@@ -484,6 +484,7 @@ def by_name(x):
     return x + 1
 
 
+@pytest.mark.filterwarnings("ignore:step was")  # how often
 def test_numbers_that_differ_in_the_sign_of_zero_are_different():
     numbers = [0.0, -0.0, np.float32(0), np.float32(-0.0), np.float64(0), np.float64(-0.0), np.float16(-0.0), 0j, complex(0.0, -0.0),
                complex(-0.0, 0.0), complex(-0.0, -0.0), np.complex64(0), np.complex64(complex(0.0, -0.0))]

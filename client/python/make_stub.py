@@ -93,6 +93,7 @@ def type_of(text, name):
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
     text = re.sub(r"\bList\[", "Sequence[", text).replace("Tuple[", "tuple[").replace("Dict[", "dict[")
     text = re.sub(r"\bsequence\b", "Sequence[Any]", text)
+    text = text.replace("numpy.ndarray", "np.ndarray[Any, Any]")
     return text.replace("function", "Callable[..., Any]")
 
 
