@@ -23,7 +23,7 @@ TEST(Create, Sequences) {
   EXPECT_EQ(bench.Values(Linspace(g, 5, 9, 1, kFloat32)), (Values{5}));
   EXPECT_EQ(bench.Values(Linspace(g, 0, 3, 3, kInt32)), (Values{0, 1, 3}));
   EXPECT_EQ(bench.Values(Eye(g, 2, 3, kFloat32)), (Values{1, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(bench.Values(Full(g, {2}, 300, kUint8)), (Values{44, 44}));
+  EXPECT_TRUE(IsOverflow(Full(g, {2}, 300, kUint8).status()));
   EXPECT_EQ(ShapeOf(Zeros(g, {0, 3}, kFloat32)), (Sizes{0, 3}));
 }
 
