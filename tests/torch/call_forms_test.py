@@ -22,6 +22,7 @@ ROWS = [
     row("max by dim of bool", lambda x: (x > 0).max(dim=1), (3, 4)),
     row("gradient", lambda x: lib(x).gradient(x), (4, 5)),
     row("gradient, spacing", lambda x: lib(x).gradient(x, spacing=2.0), (4, 5)),
+    row("gradient, no spacing", lambda x: lib(x).gradient(x, spacing=None, dim=None), (4, 5)),
     row("gradient, spacings", lambda x: lib(x).gradient(x, spacing=[0.5, 3.0]), (4, 5)),
     row("gradient, one axis", lambda x: lib(x).gradient(x, spacing=2.0, dim=1), (4, 5)),
     row("gradient, edges of order 2", lambda x: lib(x).gradient(x, edge_order=2), (4, 5)),

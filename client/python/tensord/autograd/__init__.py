@@ -67,8 +67,8 @@ def gradient(outputs: Tensors, inputs: Optional[Tensors] = None,
 
 def _by_differences(x: Tensor, spacing: Any, dim: Union[int, Sequence[int], None], edge_order: int) -> tuple[Tensor, ...]:
     axes = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if isinstance(spacing, (int, float)):
-        spacing = [spacing] * len(axes)
+    if spacing is None or isinstance(spacing, (int, float)):
+        spacing = [1 if spacing is None else spacing] * len(axes)
     spacing = [spacing] if isinstance(spacing, Tensor) else list(spacing)
     if len(spacing) != len(axes):
         raise InvalidArgumentError(f"gradient: {len(spacing)} spacings for {len(axes)} axes; give one number, or one, or a "
