@@ -220,7 +220,7 @@ class TestClient {
     return Bulk(transfer, bytes, bytes.size(), welcome.session_token());
   }
 
-  v1::Status Wait(uint64_t handle = 0) {
+  v1::Status Wait(uint64_t handle = 0, std::vector<std::string>* kernels = nullptr) {
     grpc::ClientContext context;
     v1::WaitRequest request;
     request.set_session_token(welcome.session_token());
@@ -229,6 +229,7 @@ class TestClient {
     v1::WaitReply reply;
     const grpc::Status status = stub_->Wait(&context, request, &reply);
     EXPECT_TRUE(status.ok()) << status.error_message();
+    if (kernels) kernels->assign(reply.kernels().begin(), reply.kernels().end());
     return reply.status();
   }
   v1::CountersReply Counters() {
