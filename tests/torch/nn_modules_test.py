@@ -136,6 +136,8 @@ CASES = [
     *(case(f"InstanceNorm{n}d", 4, inputs=[x(*PLANES[n - 1])], calls=2, training=t, **options) for n in (1, 2, 3) for t in (True, False)
       for options in ({}, {"affine": True}, {"track_running_stats": True, "momentum": 0.3})),
     case("InstanceNorm2d", 4, affine=True, inputs=[x(4, 5, 6)]),
+    case("AdaptiveLogSoftmaxWithLoss", 16, 20, [4, 10], inputs=[x(9, 16), ints(20, 9)]),
+    case("AdaptiveLogSoftmaxWithLoss", 8, 12, [2, 3, 9], div_value=2.0, head_bias=True, inputs=[x(8), ints(12)]),
     case("LayerNorm", 6, inputs=[x(2, 4, 6)]), case("LayerNorm", (4, 6), bias=False, eps=1e-3, inputs=[x(2, 4, 6)]),
     case("LayerNorm", [6], elementwise_affine=False, inputs=[x(2, 6)]),
     case("RMSNorm", 6, inputs=[x(2, 4, 6)]), case("RMSNorm", (4, 6), eps=1e-3, elementwise_affine=False, inputs=[x(2, 4, 6)]),
@@ -442,3 +444,120 @@ def test_parametrised_weights(judge, norm, training):
             np.testing.assert_allclose(p.grad.numpy(), theirs_grads[key].numpy(), rtol=1e-3, atol=1e-4, err_msg=key)
         for key, tensor in theirs.state_dict().items():
             np.testing.assert_allclose(ours.state_dict()[key].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+LAZY = {
+    "LazyLinear": ((5,), {"bias": False}, (2, 3, 4)), "LazyConv1d": ((6, 3), {"padding": 1}, (2, 4, 9)),
+    "LazyConv2d": ((6, 3), {"groups": 2}, (4, 7, 8)), "LazyConv3d": ((4, 2), {}, (1, 2, 4, 5, 5)),
+    "LazyConvTranspose1d": ((6, 3), {}, (2, 4, 9)), "LazyConvTranspose2d": ((6, 3), {"stride": 2}, (2, 4, 5, 5)),
+    "LazyConvTranspose3d": ((2, 2), {}, (2, 3, 4, 4, 4)), "LazyBatchNorm1d": ((), {"eps": 1e-3}, (4, 3, 5)),
+    "LazyBatchNorm2d": ((), {"affine": False}, (4, 3, 5, 5)), "LazyBatchNorm3d": ((), {}, (2, 3, 4, 4, 4)),
+    "LazyInstanceNorm1d": ((), {"affine": False}, (2, 3, 9)), "LazyInstanceNorm2d": ((), {}, (2, 3, 5, 5)),
+    "LazyInstanceNorm3d": ((), {"track_running_stats": False}, (2, 3, 4, 4, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.parametrize("name", LAZY)
+def test_lazy_layers_become_what_pytorch_makes_of_them(judge, name):
+    args, options, shape = LAZY[name]
+    theirs, ours = getattr(torch.nn, name)(*args, **options), getattr(nn, name)(*args, **options).train()
+    value = x(*shape)
+    want = theirs(torch.tensor(value))
+    model = nn.Sequential(ours)
+    assert not list(model.parameters())
+    ours(Tensor(value))
+    assert ours.training and type(ours) is getattr(nn, name.removeprefix("Lazy"))
+    assert repr(ours) == repr(theirs)
+    assert [(key, tuple(p.shape)) for key, p in model[0].named_parameters()] == [(key, tuple(p.shape)) for key, p in theirs.named_parameters()]
+    if any(True for _ in theirs.parameters()):
+        ours.load_state_dict(theirs.state_dict())
+    theirs.train(), ours.train()
+    np.testing.assert_allclose(ours(Tensor(value)).numpy(), theirs(torch.tensor(value)).detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert want.shape == tuple(ours(Tensor(value)).shape)
+    for lib in (torch.nn, nn):
+        with pytest.raises(TypeError):
+            getattr(lib, name)(*args, nothing=3)
+
+
+def test_buffers_by_assignment(judge):
+    for lib, tensor in ((torch, torch.ones(2)), (tensord, tensord.ones(2))):
+        modules = torch.nn if lib is torch else nn
+
+        class Kept(modules.Module):
+            def __init__(self, value, modules=modules):
+                super().__init__()
+                self.kept, self.lost = modules.Buffer(value), modules.Buffer(value, persistent=False)
+
+        module = Kept(tensor)
+        assert [name for name, _ in module.named_buffers()] == ["kept", "lost"]
+        assert list(module.state_dict()) == ["kept"]
+        module.kept = tensor * 2
+        assert module.state_dict()["kept"].numpy().tolist() == [2.0, 2.0]
+
+
+def test_cached_parametrisations(judge):
+    for modules in (torch.nn, nn):
+        calls = []
+
+        class Counted(modules.Module):
+            def forward(self, value, calls=calls):
+                calls.append(1)
+                return value * 2
+
+        parametrize = modules.utils.parametrize
+        layer = modules.Linear(2, 2)
+        assert parametrize.type_before_parametrizations(layer) is modules.Linear
+        parametrize.register_parametrization(layer, "weight", Counted())
+        assert parametrize.type_before_parametrizations(layer) is modules.Linear
+        calls.clear()
+        with parametrize.cached():
+            assert layer.weight is layer.weight
+            assert len(calls) == 1
+        assert layer.weight is not layer.weight
+        assert len(calls) == 3
+
+
+POOLED = {
+    "max_pool1d_with_indices": ((2, 3, 9), (3, 2, 1)), "max_pool2d_with_indices": ((2, 3, 8, 9), (3,)),
+    "max_pool3d_with_indices": ((1, 2, 5, 6, 7), (2,)), "adaptive_max_pool1d_with_indices": ((2, 3, 9), (4,)),
+    "adaptive_max_pool2d_with_indices": ((2, 3, 8, 9), ((3, 2),)), "adaptive_max_pool3d_with_indices": ((1, 2, 5, 6, 7), (2,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POOLED)
+def test_pooling_with_indices(judge, name):
+    shape, args = POOLED[name]
+    value = x(*shape)
+    want, have = getattr(torch.nn.functional, name)(torch.tensor(value), *args), getattr(nn.functional, name)(Tensor(value), *args)
+    for mine, other in zip(have, want):
+        np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("name, shape", [("fractional_max_pool2d", (1, 2, 9, 9)), ("fractional_max_pool3d", (1, 2, 9, 9, 9))])
+def test_fractional_pooling_with_indices(judge, name, shape):
+    value, samples = x(*shape), positive(1, 2, len(shape) - 2)
+    want = getattr(torch.nn.functional, f"{name}_with_indices")(torch.tensor(value), 2, 4, _random_samples=torch.tensor(samples))
+    have = getattr(nn.functional, f"{name}_with_indices")(Tensor(value), 2, 4, _random_samples=Tensor(samples))
+    for mine, other in zip(have, want):
+        np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("pad", [0, 2])
+def test_convolution_with_time_first(judge, pad):
+    arrays = x(7, 2, 3), x(3, 3, 4), x(4)
+    want, have = (
+        lib.conv_tbc(*map(make, arrays), pad) for lib, make in ((torch.nn.functional, torch.tensor), (nn.functional, Tensor))
+    )
+    np.testing.assert_allclose(have.numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"s": (6, 5)}, {"dim": (0, 2), "norm": "ortho"}, {"dim": (1,), "norm": "forward"}], ids=str)
+def test_hermitian_transforms_over_several_axes(judge, options):
+    real, complex_ = x(3, 4, 6), x(3, 4, 6, 2)
+    for name in ("hfftn", "hfft2"):
+        want = getattr(torch.fft, name)(torch.view_as_complex(torch.tensor(complex_)), **options)
+        np.testing.assert_allclose(getattr(tensord.fft, name)(Tensor(complex_), **options).numpy(), want.numpy(), rtol=1e-3, atol=1e-3)
+    for name in ("ihfftn", "ihfft2"):
+        want = torch.view_as_real(getattr(torch.fft, name)(torch.tensor(real), **options).resolve_conj())
+        np.testing.assert_allclose(getattr(tensord.fft, name)(Tensor(real), **options).numpy(), want.numpy(), rtol=1e-3, atol=1e-4)

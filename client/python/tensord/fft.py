@@ -121,6 +121,33 @@ def irfft2(input: Tensor, s: Optional[Sequence[int]] = None, dim: Axes = (-2, -1
     return irfftn(input, s, dim, norm)
 
 
+def hfftn(input: Tensor, s: Optional[Sequence[int]] = None, dim: Axes = None, norm: Optional[str] = None) -> Tensor:
+    """A signal that is Hermitian along the last of several axes, of which it has the first half, to its real spectrum."""
+    *others, (size, axis) = _axes("hfftn", input.ndim - 1, s, dim)
+    for other_size, other in others:
+        input = fft(input, other_size, other, norm)
+    return hfft(input, size, axis, norm)
+
+
+def ihfftn(input: Tensor, s: Optional[Sequence[int]] = None, dim: Axes = None, norm: Optional[str] = None) -> Tensor:
+    """The inverse of hfftn."""
+    *others, (size, axis) = _axes("ihfftn", input.ndim, s, dim)
+    y = ihfft(input, size, axis, norm)
+    for size, other in reversed(others):
+        y = ifft(y, size, other, norm)
+    return y
+
+
+def hfft2(input: Tensor, s: Optional[Sequence[int]] = None, dim: Axes = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """hfftn over two axes."""
+    return hfftn(input, s, dim, norm)
+
+
+def ihfft2(input: Tensor, s: Optional[Sequence[int]] = None, dim: Axes = (-2, -1), norm: Optional[str] = None) -> Tensor:
+    """ihfftn over two axes."""
+    return ihfftn(input, s, dim, norm)
+
+
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Tensor:
     """The frequencies of the n elements of a spectrum: 0, 1, .., -2, -1 over n d."""
     return _tensord._fftfreq(n, d, False, dtype)
@@ -150,8 +177,8 @@ def ifftshift(input: Tensor, dim: Axes = None) -> Tensor:
 
 
 __all__ = [
-    "complex_of", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
-    "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+    "complex_of", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn",
+    "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 

@@ -7,6 +7,8 @@ but found in tensord.functional.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any, Optional, Union
 
 from _tensord import Tensor
@@ -68,6 +70,11 @@ def conv1d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, stride:
            padding: Union[Size, str] = 0, dilation: Size = 1, groups: int = 1) -> Tensor:
     """input [batch, in, length], weight [out, in / groups, taps]. padding may be "same" or "valid"."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """conv1d of input [length, batch, in] by weight [taps, in, out]: [length, batch, out]."""
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None, stride: Size = 1,
@@ -253,6 +260,19 @@ def adaptive_max_pool3d(input: Tensor, output_size: MaybeSize, return_indices: b
     return _adaptive_max_pool(3, input, output_size, return_indices)
 
 
+def _with_indices(function: Callable[..., Any]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The pooling that gives the places as well, whatever return_indices says."""
+
+    @wraps(function)
+    def both(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        bound = signature(function).bind(*args, **kwargs)
+        bound.arguments["return_indices"] = True
+        found: tuple[Tensor, Tensor] = function(*bound.args, **bound.kwargs)
+        return found
+
+    return both
+
+
 def _fractional_max_pool(axes: int, input: Tensor, kernel_size: Size, output_size: Optional[Size],
                          output_ratio: Any, return_indices: bool,
                          random_samples: Optional[Tensor]) -> Any:
@@ -284,6 +304,16 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Size, output_size: Optiona
                           _random_samples: Optional[Tensor] = None) -> Any:
     """Max pooling of [batch, channels, depth, height, width] in windows at pseudo-random places."""
     return _fractional_max_pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+max_pool1d_with_indices = _with_indices(max_pool1d)
+max_pool2d_with_indices = _with_indices(max_pool2d)
+max_pool3d_with_indices = _with_indices(max_pool3d)
+adaptive_max_pool1d_with_indices = _with_indices(adaptive_max_pool1d)
+adaptive_max_pool2d_with_indices = _with_indices(adaptive_max_pool2d)
+adaptive_max_pool3d_with_indices = _with_indices(adaptive_max_pool3d)
+fractional_max_pool2d_with_indices = _with_indices(fractional_max_pool2d)
+fractional_max_pool3d_with_indices = _with_indices(fractional_max_pool3d)
 
 
 # ---- attention

@@ -28,7 +28,7 @@ from tensord.dtypes import DTypeLike, dtype as as_dtype
 from tensord.errors import InvalidArgumentError
 from tensord.given import given
 from tensord.autograd.hooks import GroupHook, RemovableHandle
-from tensord.nn.parameter import Parameter
+from tensord.nn.parameter import Buffer, Parameter
 from tensord.training import is_training
 
 # Attributes that are this class's own.
@@ -79,6 +79,9 @@ class Module:
         if isinstance(self.__dict__.get(name), Parameter) and not isinstance(value, (Parameter, type(None))):
             raise TypeError(f"{self._path(name)} is a parameter: assign a Parameter or None, not a "
                             f"{type(value).__name__}; tensor.assign changes its data")
+        if isinstance(value, Buffer) and name not in self._buffers:
+            self.register_buffer(name, value, value.persistent)
+            return
         if name in self._buffers and not isinstance(value, (Tensor, type(None))):
             raise TypeError(f"{self._path(name)} is a buffer: assign a Tensor or None, not a {type(value).__name__}")
         super().__setattr__(name, value)

@@ -32,6 +32,15 @@ class Parameter(Tensor):
         return _restored, (make, arguments, self.requires_grad)
 
 
+class Buffer(Tensor):
+    """A tensor that is a buffer of the module whose attribute it becomes, as register_buffer makes one. It shares the data
+    of the tensor given."""
+
+    def __init__(self, data: Any, persistent: bool = True) -> None:
+        super().__init__(data)
+        self.persistent = persistent
+
+
 def _restored(make: Callable[..., Tensor], arguments: tuple[Any, ...], requires_grad: bool) -> Parameter:
     return Parameter(make(*arguments), requires_grad)
 

@@ -11,6 +11,9 @@ Then layer.weight is what the module makes of layer.parametrizations.weight.orig
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Optional
 
 from _tensord import Tensor, is_capturing
@@ -54,12 +57,49 @@ class ParametrizationList(ModuleList):
             if not is_capturing():
                 original.realize()
 
+    def __call__(self) -> Tensor:
+        made: Tensor = super().__call__()
+        return made
+
     def forward(self) -> Tensor:
         first, *others = self
         x: Tensor = first(*(getattr(self, name) for name in self._originals()))
         for module in others:
             x = module(x)
         return x
+
+
+_cache: ContextVar[Optional[dict[int, Tensor]]] = ContextVar("tensord_parametrized", default=None)
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Inside, each computed parameter is computed when it is first asked for, and then kept."""
+    token = _cache.set({}) if _cache.get() is None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _cache.reset(token)
+
+
+def _value(part: ParametrizationList) -> Tensor:
+    kept = _cache.get()
+    if kept is None:
+        return part()
+    if id(part) not in kept:
+        kept[id(part)] = part()
+    return kept[id(part)]
+
+
+def _set_value(part: ParametrizationList, value: Tensor) -> None:
+    (_cache.get() or {}).pop(id(part), None)
+    part.set(value)
+
+
+def type_before_parametrizations(module: Module) -> type[Module]:
+    """The class that it had."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def is_parametrized(module: Module, tensor_name: Optional[str] = None) -> bool:
@@ -90,8 +130,8 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     setattr(module.get_submodule("parametrizations"), tensor_name, part)
     delattr(module, tensor_name)
     setattr(type(module), tensor_name, property(
-        lambda self: self.parametrizations[tensor_name](),
-        lambda self, value: self.parametrizations[tensor_name].set(value)))
+        lambda self: _value(self.parametrizations[tensor_name]),
+        lambda self, value: _set_value(self.parametrizations[tensor_name], value)))
     return module
 
 
