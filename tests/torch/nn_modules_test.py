@@ -458,9 +458,9 @@ LAZY = {
 
 
 @pytest.mark.filterwarnings("ignore:Lazy modules")
-@pytest.mark.parametrize("name", LAZY)
-def test_lazy_layers_become_what_pytorch_makes_of_them(judge, name):
-    args, options, shape = LAZY[name]
+@pytest.mark.parametrize("name, lazy", [*LAZY.items(), ("LazyBatchNorm1d", ((), {}, (4, 3)))], ids=str)
+def test_lazy_layers_become_what_pytorch_makes_of_them(judge, name, lazy):
+    args, options, shape = lazy
     theirs, ours = getattr(torch.nn, name)(*args, **options), getattr(nn, name)(*args, **options).train()
     value = x(*shape)
     want = theirs(torch.tensor(value))

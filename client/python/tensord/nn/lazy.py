@@ -26,13 +26,24 @@ class _Lazy(Module):
     _becomes: type[Any]
     _axis: int
 
+    def __init_subclass__(cls, becomes: Optional[type[Module]] = None, axis: int = -1, **defaults: Any) -> None:
+        """`defaults`: those that are not the layer's."""
+        super().__init_subclass__()
+        if becomes is None:
+            return
+        cls._becomes, cls._axis = becomes, axis
+        first, *rest = inspect.signature(becomes).parameters.values()
+        rest = [each.replace(default=defaults.get(each.name, each.default)) for each in rest]
+        setattr(cls, "__signature__", inspect.Signature(rest))
+        cls.__doc__ = f"A {becomes.__name__} whose {first.name} is what axis {axis} of its first input has."
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         self._given = inspect.signature(type(self)).bind(*args, **kwargs)  # TypeError here, not at the first call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         input: Optional[Tensor] = args[0] if args else kwargs.get("input")
-        if not isinstance(input, Tensor) or input.ndim < -self._axis:
+        if not isinstance(input, Tensor) or not -input.ndim <= self._axis < input.ndim:
             shape = list(input.shape) if isinstance(input, Tensor) else input
             raise InvalidArgumentError(f"{type(self).__name__}: the first input is {shape}, and has no axis {self._axis}")
         self._become(input.shape[self._axis])
@@ -51,30 +62,57 @@ class _Lazy(Module):
         return ", ".join(f"{name}={value!r}" for name, value in self._given.arguments.items())
 
 
-def _lazy(becomes: type[Module], axis: int, **defaults: Any) -> type[Module]:
-    """`defaults`: those that are not the layer's."""
-    name = f"Lazy{becomes.__name__}"
-    first, *rest = inspect.signature(becomes).parameters.values()
-    rest = [each.replace(default=defaults.get(each.name, each.default)) for each in rest]
-    return type(name, (_Lazy,), {
-        "_becomes": becomes, "_axis": axis, "__module__": __name__, "__signature__": inspect.Signature(rest),
-        "__doc__": f"A {becomes.__name__} whose {first.name} is what axis {axis} of its first input has.",
-    })  # fmt: skip
+class LazyLinear(_Lazy, becomes=Linear, axis=-1):
+    pass
 
 
-LazyLinear = _lazy(Linear, -1)
-LazyConv1d = _lazy(Conv1d, -2)
-LazyConv2d = _lazy(Conv2d, -3)
-LazyConv3d = _lazy(Conv3d, -4)
-LazyConvTranspose1d = _lazy(ConvTranspose1d, -2)
-LazyConvTranspose2d = _lazy(ConvTranspose2d, -3)
-LazyConvTranspose3d = _lazy(ConvTranspose3d, -4)
-LazyBatchNorm1d = _lazy(BatchNorm1d, -2)
-LazyBatchNorm2d = _lazy(BatchNorm2d, -3)
-LazyBatchNorm3d = _lazy(BatchNorm3d, -4)
-LazyInstanceNorm1d = _lazy(InstanceNorm1d, -2, affine=True, track_running_stats=True)
-LazyInstanceNorm2d = _lazy(InstanceNorm2d, -3, affine=True, track_running_stats=True)
-LazyInstanceNorm3d = _lazy(InstanceNorm3d, -4, affine=True, track_running_stats=True)
+class LazyConv1d(_Lazy, becomes=Conv1d, axis=-2):
+    pass
+
+
+class LazyConv2d(_Lazy, becomes=Conv2d, axis=-3):
+    pass
+
+
+class LazyConv3d(_Lazy, becomes=Conv3d, axis=-4):
+    pass
+
+
+class LazyConvTranspose1d(_Lazy, becomes=ConvTranspose1d, axis=-2):
+    pass
+
+
+class LazyConvTranspose2d(_Lazy, becomes=ConvTranspose2d, axis=-3):
+    pass
+
+
+class LazyConvTranspose3d(_Lazy, becomes=ConvTranspose3d, axis=-4):
+    pass
+
+
+class LazyBatchNorm1d(_Lazy, becomes=BatchNorm1d, axis=1):
+    pass
+
+
+class LazyBatchNorm2d(_Lazy, becomes=BatchNorm2d, axis=1):
+    pass
+
+
+class LazyBatchNorm3d(_Lazy, becomes=BatchNorm3d, axis=1):
+    pass
+
+
+class LazyInstanceNorm1d(_Lazy, becomes=InstanceNorm1d, axis=-2, affine=True, track_running_stats=True):
+    pass
+
+
+class LazyInstanceNorm2d(_Lazy, becomes=InstanceNorm2d, axis=-3, affine=True, track_running_stats=True):
+    pass
+
+
+class LazyInstanceNorm3d(_Lazy, becomes=InstanceNorm3d, axis=-4, affine=True, track_running_stats=True):
+    pass
+
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
