@@ -16,7 +16,7 @@ from _tensord import Tensor
 from tensord.errors import InvalidArgumentError
 from tensord.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tensord.nn.linear import Linear
-from tensord.nn.module import Module
+from tensord.nn.module import INTERNAL, Module
 from tensord.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 
 
@@ -52,7 +52,7 @@ class _Lazy(Module):
     def _become(self, count: int) -> None:
         given, layer = self._given, self._becomes
         given.apply_defaults()
-        kept = {name: value for name, value in vars(self).items() if name in ("_mode", "_pre_hooks", "_hooks")}
+        kept = {name: value for name, value in vars(self).items() if name in INTERNAL - {"_buffer_names"}}
         vars(self).clear()
         object.__setattr__(self, "__class__", layer)
         layer.__init__(self, count, *given.args, **given.kwargs)

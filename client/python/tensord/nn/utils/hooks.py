@@ -45,7 +45,7 @@ class _Computed:
 
 
 def _hooks(module: Module, kind: type[_Computed]) -> list[Any]:
-    return [hook for hook in module.__dict__.get("_pre_hooks", ()) if isinstance(hook, kind)]
+    return [hook for hook, _ in module.__dict__.get("_pre_hooks", ()) if isinstance(hook, kind)]
 
 
 def _original(what: str, module: Module, name: str, kind: type[_Computed]) -> Parameter:
@@ -61,7 +61,8 @@ def _removed(what: str, module: M, name: str, kind: type[_Computed]) -> M:
     for hook in _hooks(module, kind):
         if hook.name == name:
             hook.remove(module)
-            module.__dict__["_pre_hooks"].remove(hook)
+            hooks = module.__dict__["_pre_hooks"]
+            hooks[:] = [entry for entry in hooks if entry[0] is not hook]
             return module
     raise InvalidArgumentError(f"{what}: '{name}' of {type(module).__name__} has none")
 
