@@ -335,8 +335,20 @@ void Session::NoteBelow(absl::Span<const StateRef> tensors, CapturedCall& call) 
     if (tensor && tensor->value->differentiable) made.push_back(tensor->value);
   }
   call.below.clear();
+  const auto add = [&call](absl::Span<const std::weak_ptr<TensorState>> states) {
+    for (const auto& weak : states) {
+      if (const StateRef state = weak.lock(); state && state->requires_grad) {
+        call.below.push_back(weak);
+      }
+    }
+  };
   for (Value* value : ValuesBelow(made, true)) {
     if (value->target) call.below.push_back(value->owner);
+    if (!value->call || value->call->body) continue;
+    // What others of these calls have lost.
+    add(value->call->arguments);
+    add(*value->call->reads);
+    add(value->call->below);
   }
 }
 

@@ -318,7 +318,8 @@ absl::Status Session::CheckInPlace(const StateRef& state) {
         "in place: the tensor is a leaf that requires a gradient; change it in `with no_grad()`, "
         "or by assign(), which replaces its data");
   }
-  if (state->view && state->view->base->requires_grad) {
+  const bool ends = !state->value->differentiable && !state->value->target;  // as by detach()
+  if (state->view && state->view->base->requires_grad && !ends) {
     return FailedPrecondition(
         "in place: the tensor is a view of a leaf that requires a gradient; change it in `with "
         "no_grad()`");

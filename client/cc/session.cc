@@ -460,8 +460,14 @@ absl::Status Session::AssignView(const StateRef& target, const StateRef& source,
   const Expr written = path.Write(Expr(&graph_, NodeOf(*before)),
                                   Expr(&graph_, graph_.Cast(NodeOf(*value), value->dtype)));
   TD_RETURN_IF_ERROR(written.status());
+  // Through a view at which derivatives end, data is written and no history, as without gradients.
+  const Value& view = *target->value;
+  const bool ends = before->differentiable && !view.differentiable && !view.target;
   const ValueRef parents[] = {std::move(before), std::move(value)};
-  Replace(base, NewExpression(written, parents));
+  const ValueRef made = NewExpression(written, parents);
+  const bool enabled = SetGradEnabled(GradEnabled() && !ends);
+  Replace(base, made);
+  SetGradEnabled(enabled);
   return absl::OkStatus();
 }
 

@@ -301,6 +301,25 @@ def test_functions_that_write_what_has_a_history_say_so():
             w.grad = None
 
 
+def test_what_captured_functions_wrote_one_after_another_says_so():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    first, second = (tensord.zeros(2).clone().realize() for _ in range(2))
+
+    @tensord.jit
+    def write(buffer, x):
+        buffer.assign(x * 2)
+
+    write(first, w)
+    write(second, first)
+    assert second.tolist() == [4, 8]
+    with pytest.raises(RuntimeError, match="captured function"):
+        (second.sum() + w.sum()).backward()
+    with tensord.no_grad():
+        write(second, first)
+    (second.sum() + w.sum()).backward()
+    assert w.grad.tolist() == [1, 1]
+
+
 def test_writing_in_place_inside_of_a_captured_function():
     w, buffer = Tensor([1.0, 2.0], requires_grad=True), tensord.zeros(2, 2).clone().realize()
 

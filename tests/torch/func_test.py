@@ -177,6 +177,46 @@ def row_without_gradients(lib, w, x):
     (y * x).sum().backward()
 
 
+def while_detached(lib, w, x):
+    y = stored(w * 2)
+    y.detach().mul_(3)
+    y[1:].detach().copy_(w[1:])
+    stored(y)
+    (y * x).sum().backward()
+
+
+def leaf_while_detached(lib, w, x):
+    w.detach().mul_(3)
+    (w * w).sum().backward()
+
+
+def views_follow(lib, w, x):
+    y = stored(w * 2)
+    z = y[1:]
+    z.add_(w[1:] * 5)
+    y.mul_(x)
+    stored(z)
+    (z * z).sum().backward()
+
+
+def retained_after_writing(lib, w, x):
+    y = w * 2
+    y.retain_grad()
+    y += 1
+    stored(y)
+    (y * y).sum().backward()
+    w.grad = w.grad + 10 * y.grad
+
+
+def many_times(lib, w, x):
+    y, total = stored(w * 2), 0
+    for _ in range(3):
+        y *= w
+        stored(y)
+        total = total + y.sum()
+    total.backward()
+
+
 def required_later(lib, w, x):
     before = w * x
     v = stored((x * 3).detach())
@@ -257,7 +297,8 @@ def gradient_is_constant(lib, w, x):
 
 
 STEPS = [add_in_place, in_place_twice, into_rows, into_a_slice, by_a_mask, through_a_view, copied, without_gradients,
-         row_without_gradients, required_later, leaf_between, updated_between, retained, hooked, hooked_twice,
+         row_without_gradients, while_detached, leaf_while_detached, views_follow, retained_after_writing, many_times,
+         required_later, leaf_between, updated_between, retained, hooked, hooked_twice,
          after_accumulation, module_hooks, second_order, gradient_is_constant]  # fmt: skip
 
 

@@ -107,6 +107,7 @@ from tensord.dtypes import (
 )
 from tensord.errors import TensordError
 from tensord.fft import istft, stft
+from tensord.func import vmap
 from tensord.functional import *  # noqa: F403
 from tensord.generator import Generator, default_generator
 from tensord.interop import from_dlpack
