@@ -202,3 +202,43 @@ def test_inside_of_captured_functions():
         close(step(Tensor(W), Tensor(X)), np.repeat(X[:, :, None], 2, 2))
     doubled = tensord.jit(lambda x: x * 2)
     close(func.vmap(doubled)(Tensor(X)), 2 * X)
+
+
+F = nn.functional
+# Of a matrix [4, 4]; made of loops, sorting, windows, and the rest that has more than one primitive operation to it.
+MATRIX_FUNCTIONS = {
+    "qr": lambda a: tensord.linalg.qr(a)[1].abs(),
+    "svdvals": lambda a: tensord.linalg.svdvals(a),
+    "eigvalsh": lambda a: tensord.linalg.eigvalsh(a + a.T),
+    "solve": lambda a: tensord.linalg.solve(a, a[0]),
+    "rfft": lambda a: tensord.fft.rfft(a),
+    "interpolate": lambda a: F.interpolate(a[None, None], scale_factor=2, mode="bilinear"),
+    "kthvalue": lambda a: a.kthvalue(2, 1)[0],
+    "cummax": lambda a: a.cummax(1)[0],
+    "batch_norm": lambda a: F.batch_norm(a[None], None, None, training=True),
+    "logcumsumexp": lambda a: a.logcumsumexp(1),
+    "lgamma": lambda a: a.lgamma(),
+    "conv2d": lambda a: F.conv2d(a[None, None], a[None, None, :2, :2], padding=1),
+    "attention": lambda a: F.scaled_dot_product_attention(a[None], a[None], a[None]),
+    "one_hot": lambda a: a.argmax(1).one_hot(4),
+    "searchsorted": lambda a: tensord.searchsorted(a.sort(1)[0], a),
+    "index_add": lambda a: a.index_add(0, a.argmax(1), a),
+    "histc": lambda a: a.histc(4, -2, 2),
+    "scan": lambda a: tensord.scan(lambda c, r: (c * 0.5 + r, c), tensord.zeros(4), a)[1],
+    "while": lambda a: tensord.while_loop(lambda s: s.abs().sum() < 50, lambda s: s * 2, a),
+    "grid_sample": lambda a: F.grid_sample(a[None, None], Tensor.stack([a, a.T], -1)[None].tanh()),
+}
+
+
+@pytest.mark.parametrize("name", MATRIX_FUNCTIONS)
+def test_vmap_is_a_loop_over_the_examples(name):
+    call = MATRIX_FUNCTIONS[name]
+    x = Tensor(RNG.standard_normal((3, 4, 4)).astype(np.float32))
+    close(func.vmap(call)(x), np.stack([call(row).numpy() for row in x]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name, call", [("nonzero", lambda a: a.nonzero()), ("a mask", lambda a: a[a > 0]),
+                                        ("unique", lambda a: a.unique())])  # fmt: skip
+def test_sizes_that_depend_on_data_are_errors(name, call):
+    with pytest.raises(RuntimeError, match="vmap"):
+        func.vmap(call)(Tensor(X))
