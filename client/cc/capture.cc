@@ -337,9 +337,12 @@ void Session::NoteBelow(absl::Span<const StateRef> tensors, CapturedCall& call) 
   call.below.clear();
   const auto add = [&call](absl::Span<const std::weak_ptr<TensorState>> states) {
     for (const auto& weak : states) {
-      if (const StateRef state = weak.lock(); state && state->requires_grad) {
-        call.below.push_back(weak);
-      }
+      const StateRef state = weak.lock();
+      // Each once: calls that overwrite one tensor again and again hand them on.
+      const bool is_new =
+          std::none_of(call.below.begin(), call.below.end(),
+                       [&state](const auto& other) { return other.lock() == state; });
+      if (state && state->requires_grad && is_new) call.below.push_back(weak);
     }
   };
   for (Value* value : ValuesBelow(made, true)) {
