@@ -220,6 +220,20 @@ std::vector<StateRef> Session::Gradients(const StateRef& loss, absl::Span<const 
       {&kept, 1});
 }
 
+namespace {
+
+// Equal expressions are one node, which has the derivatives by all of them. Whoever asks for that
+// by this tensor gets a node that is no other's, if nothing is made of the tensor yet.
+void SetApart(Session& session, const StateRef& state) {
+  const bool is_free = !state->view && !session.IsRealized(state) && !session.IsLeaf(state);
+  if (!is_free || !GradEnabled() || state->value.use_count() > 1) return;
+  const StateRef apart = session.Independent(state);
+  // Shapes and dtypes are the same, so it can't fail but for what failed before.
+  if (apart->error.ok()) (void)session.Rebind(state, apart);
+}
+
+}  // namespace
+
 std::vector<StateRef> Session::ValuesOnTheWay(const StateRef& loss, bool with_hooks) {
   absl::MutexLock lock(&mu_);
   std::vector<StateRef> states;
@@ -238,6 +252,7 @@ std::shared_ptr<void> Session::Hooks(const StateRef& state) {
 }
 
 void Session::SetHooks(const StateRef& state, std::shared_ptr<void> hooks) {
+  SetApart(*this, state);
   absl::MutexLock lock(&mu_);
   has_hooks_.store(true, std::memory_order_relaxed);
   state->value->hooks.swap(hooks);  // the old ones end when the lock is gone
@@ -299,6 +314,7 @@ bool Session::IsLeaf(const StateRef& state) {
 }
 
 absl::Status Session::RetainGrad(const StateRef& state) {
+  if (RequiresGrad(state)) SetApart(*this, state);
   absl::MutexLock lock(&mu_);
   if (state->requires_grad) return absl::OkStatus();  // it has one anyway
   if (!state->value->differentiable && !state->value->target) {

@@ -247,6 +247,14 @@ def retained(lib, w, x):
     w.grad = w.grad + y.grad
 
 
+def retained_of_equal_ones(lib, w, x):
+    y, z = w * 2, w * 2
+    y.retain_grad()
+    z.register_hook(lambda g: g * 7)
+    (y + 3 * z).sum().backward()
+    w.grad = w.grad + 10 * y.grad
+
+
 def hooked(lib, w, x):
     seen = []
     y = stored(w * w)
@@ -298,7 +306,7 @@ def gradient_is_constant(lib, w, x):
 
 STEPS = [add_in_place, in_place_twice, into_rows, into_a_slice, by_a_mask, through_a_view, copied, without_gradients,
          row_without_gradients, while_detached, leaf_while_detached, views_follow, retained_after_writing, many_times,
-         required_later, leaf_between, updated_between, retained, hooked, hooked_twice,
+         required_later, leaf_between, updated_between, retained, retained_of_equal_ones, hooked, hooked_twice,
          after_accumulation, module_hooks, second_order, gradient_is_constant]  # fmt: skip
 
 
