@@ -29,12 +29,12 @@
 #include "backends/registry.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "core/runtime/runtime.h"
 #include "core/wire/handle.h"
 #include "server/flags.h"
 #include "server/server.h"
 #include "server/systemd.h"
-#include "server/version.h"
 
 namespace tensord {
 namespace {
@@ -292,7 +292,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (flags.version) {
-    fmt::print("tensord {} (protocol {} to {})\n", kServerVersion, kMinProtocolVersion,
+    fmt::print("tensord {} (protocol {} to {})\n", kVersion, kMinProtocolVersion,
                kMaxProtocolVersion);
     return 0;
   }

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/version.h"
 #include "core/wire/handle.h"
-#include "server/version.h"
 
 namespace tensord {
 namespace {
@@ -107,9 +107,9 @@ void CollectCaches(const CacheStats& stats, Families& out) {
 
 std::vector<MetricFamily> StateMetrics::Collect() const {
   Families out;
-  out.Gauge("tensord_build_info", "1; the labels say what runs", 1,
-            {{"version", std::string(kServerVersion)},
-             {"protocol", std::to_string(kMaxProtocolVersion)}});
+  out.Gauge(
+      "tensord_build_info", "1; the labels say what runs", 1,
+      {{"version", std::string(kVersion)}, {"protocol", std::to_string(kMaxProtocolVersion)}});
   out.Gauge("tensord_start_time_seconds", "When the daemon started, since 1970",
             absl::ToDoubleSeconds(started_ - absl::UnixEpoch()));
   out.Gauge("tensord_draining", "1 while the daemon refuses new work because it is to end",

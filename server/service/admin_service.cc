@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "server/service/describe.h"
-#include "server/version.h"
 
 namespace tensord {
 namespace {
@@ -36,7 +36,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* co
                                                  const v1::PingRequest* /*request*/,
                                                  v1::PingReply* reply) {
   return AnswerNow(calls_, context, "Ping", [&] {
-    reply->set_server_version(std::string(kServerVersion));
+    reply->set_server_version(std::string(kVersion));
     return absl::OkStatus();
   });
 }
@@ -45,7 +45,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContex
                                                       const v1::GetStatusRequest* /*request*/,
                                                       v1::GetStatusReply* reply) {
   return AnswerNow(calls_, context, "GetStatus", [&] {
-    reply->set_server_version(std::string(kServerVersion));
+    reply->set_server_version(std::string(kVersion));
     reply->set_pid(getpid());
     reply->set_uptime_ms(absl::ToInt64Milliseconds(absl::Now() - started_));
     reply->set_draining(registry_.going_away());

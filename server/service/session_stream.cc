@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "core/wire/handle.h"
 #include "server/service/describe.h"
-#include "server/version.h"
 
 namespace tensord {
 namespace {
@@ -16,14 +16,14 @@ absl::Status CheckHello(const v1::ClientFrame& frame) {
     return FailedPrecondition(
         "the first frame of a session must carry Hello and nothing else: this client doesn't speak "
         "the protocol of tensord {}",
-        kServerVersion);
+        kVersion);
   }
   const v1::Hello& hello = frame.hello();
   if (hello.max_version() < kMinProtocolVersion || hello.min_version() > kMaxProtocolVersion) {
     return FailedPrecondition(
         "the client speaks protocol versions {} to {}, this daemon (tensord {}) speaks {} to {}: "
         "upgrade the {}",
-        hello.min_version(), hello.max_version(), kServerVersion, kMinProtocolVersion,
+        hello.min_version(), hello.max_version(), kVersion, kMinProtocolVersion,
         kMaxProtocolVersion, hello.max_version() < kMinProtocolVersion ? "client" : "daemon");
   }
   if (!hello.resume_token().empty()) {
@@ -93,7 +93,7 @@ void SessionStream::Welcome(uint32_t version, v1::Welcome* welcome) {
   welcome->set_version(version);
   welcome->set_session_id(session_->identity().id);
   welcome->set_session_token(session_->identity().token);
-  welcome->set_server_version(std::string(kServerVersion));
+  welcome->set_server_version(std::string(kVersion));
   const SessionLimits& limits = session_->limits();
   v1::Limits* out = welcome->mutable_limits();
   out->set_max_message_bytes(limits.max_message_bytes);
