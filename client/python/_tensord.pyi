@@ -1006,6 +1006,8 @@ class default_dtypes:
     def __exit__(self, *args: Any) -> None: ...
     def __init__(self, *, float: Any = ..., int: Any = ...) -> None: ...
 
+__version__: str
+
 _unary_methods: tuple[str, ...]
 _binary_methods: tuple[str, ...]
 

@@ -57,8 +57,11 @@ inline client::GeneratorRef Own(const std::optional<Generator>& generator) {
 
 using Ints = std::vector<int64_t>;
 
-// Before anything else, while the module is imported.
-void InitNumpy();
+// NumPy, imported when it is first asked for. Before that there is no py::array: ask IsArray, not
+// py::isinstance.
+py::module_ Numpy();
+bool IsArray(py::handle value);
+bool IsNumpyScalar(py::handle value);
 
 DType ParseDType(py::handle dtype);
 // A size that varies (core/tensor/size.h), as Python sees it.

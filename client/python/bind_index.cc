@@ -35,7 +35,7 @@ struct Key {
 
 bool IsBool(py::handle item) {
   return PyBool_Check(item.ptr()) ||
-         py::isinstance(item, py::module_::import("numpy").attr("bool_"));
+         (IsNumpyScalar(item) && py::isinstance(item, Numpy().attr("bool_")));
 }
 
 // Whether it is a list, or lists in one, of bools only: NumPy makes a mask of that, of bools among
@@ -52,13 +52,12 @@ bool HoldsOnlyBools(py::handle list) {
 
 bool IsMask(py::handle item) {
   if (py::isinstance<Tensor>(item)) return item.cast<const Tensor&>().dtype() == DType::kBool;
-  return py::isinstance<py::array>(item) &&
-         py::reinterpret_borrow<py::array>(item).dtype().kind() == 'b';
+  return IsArray(item) && py::reinterpret_borrow<py::array>(item).dtype().kind() == 'b';
 }
 
 bool IsPlainInt(py::handle item) {
-  return !py::isinstance<Tensor>(item) && !PyBool_Check(item.ptr()) &&
-         !py::isinstance<py::array>(item) && PyIndex_Check(item.ptr());
+  return !py::isinstance<Tensor>(item) && !PyBool_Check(item.ptr()) && !IsArray(item) &&
+         PyIndex_Check(item.ptr());
 }
 
 int64_t PlainInt(py::handle item) {
@@ -83,7 +82,7 @@ std::vector<Tensor> PlacesOf(py::handle mask) {
                               ? py::object(ToNumpy(mask.cast<const Tensor&>()))
                               : py::reinterpret_borrow<py::object>(mask);
   std::vector<Tensor> places;
-  for (py::handle axis : py::module_::import("numpy").attr("nonzero")(data)) {
+  for (py::handle axis : Numpy().attr("nonzero")(data)) {
     places.push_back(ToTensor(axis.attr("astype")("int64")));
   }
   return places;
@@ -95,7 +94,7 @@ Key ParseKey(const Tensor& x, py::handle key) {
   for (size_t i = 0; i < keys.size(); ++i) {
     const py::object item = keys[i];
     if (py::isinstance<py::list>(item) && HoldsOnlyBools(item)) {
-      keys[i] = py::module_::import("numpy").attr("array")(item);
+      keys[i] = Numpy().attr("array")(item);
     }
   }
   Key parsed;
@@ -137,9 +136,9 @@ Key ParseKey(const Tensor& x, py::handle key) {
       if (shape.empty()) RaiseIndex("a mask without axes; use where");
       for (const Tensor& places : PlacesOf(item)) parsed.Add(places);
     } else if (py::isinstance<Tensor>(item) || py::isinstance<py::list>(item) ||
-               py::isinstance<py::tuple>(item) || py::isinstance<py::array>(item) ||
+               py::isinstance<py::tuple>(item) || IsArray(item) ||
                py::isinstance(item, py::handle(reinterpret_cast<PyObject*>(&PyRange_Type)))) {
-      const bool range = !py::isinstance<Tensor>(item) && !py::isinstance<py::array>(item);
+      const bool range = !py::isinstance<Tensor>(item) && !IsArray(item);
       const py::object data = range ? py::object(py::list(py::reinterpret_borrow<py::object>(item)))
                                     : py::reinterpret_borrow<py::object>(item);
       Tensor index = ToTensor(data);

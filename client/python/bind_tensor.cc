@@ -125,7 +125,7 @@ py::tuple Reduced(const Tensor& x) {
 std::string Printed(const Tensor& x) {
   // While a function is captured there is no data.
   if (x.session().IsTracing()) return Repr(x);
-  py::module_ numpy = py::module_::import("numpy");
+  py::module_ numpy = Numpy();
   const py::object text = numpy.attr("array2string")(ToNumpy(x), py::arg("separator") = ", ",
                                                      py::arg("prefix") = "Tensor(");
   return fmt::format("Tensor({}, dtype={})", std::string(py::str(text)), Name(x.dtype()));

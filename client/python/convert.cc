@@ -10,27 +10,47 @@
 namespace tensord::python {
 namespace {
 
+// NumPy takes longer to import than all of tensord, so it is imported by what first needs it.
+struct LoadedNumpy {
+  py::module_ module;
+  py::object scalar;  // the base class of its numbers
+};
+const LoadedNumpy* loaded_numpy = nullptr;  // under the interpreter's lock; kept for ever
+
+const LoadedNumpy& LoadNumpy() {
+  if (loaded_numpy != nullptr) return *loaded_numpy;
+  // pybind11 keeps NumPy's functions in a static. A thread that makes a static and runs Python
+  // meanwhile may lose the interpreter's lock to one that then waits for the static for ever. So
+  // the module is imported first, which threads can wait for, and then no Python runs.
+  py::module_::import("numpy.core.multiarray");
+  py::detail::npy_api::get();
+  const py::module_ numpy = py::module_::import("numpy");
+  loaded_numpy = new LoadedNumpy{numpy, numpy.attr("generic")};
+  return *loaded_numpy;
+}
+
+// Until somebody imports it, no value is NumPy's.
+bool NumpyIsLoaded() {
+  return loaded_numpy != nullptr ||
+         PyDict_GetItemString(PyImport_GetModuleDict(), "numpy") != nullptr;
+}
+
 bool HasNumpyDType(DType dtype) { return dtype != DType::kBFloat16 && !IsFloat8(dtype); }
 
 py::object NumpyDType(DType dtype) {
   const std::string name(Name(dtype));
-  return py::module_::import("numpy").attr("dtype")(name == "bool" ? "bool_" : name);
+  return Numpy().attr("dtype")(name == "bool" ? "bool_" : name);
 }
 
 // What NumPy has for the bits of a dtype that it lacks.
 DType BitsOf(DType dtype) { return ItemSize(dtype) == 1 ? DType::kUint8 : DType::kUint16; }
-
-py::handle NumpyScalar() {
-  static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
-  return type;
-}
 
 // Asked of NumPy itself: what pybind11 before 2.12 knows of a dtype's size is not true of NumPy 2.
 size_t BytesOf(const py::array& array) { return array.attr("nbytes").cast<size_t>(); }
 
 py::array ArrayOf(py::handle list, py::object dtype) {
   try {
-    return py::module_::import("numpy").attr("array")(list, dtype);
+    return Numpy().attr("array")(list, dtype);
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_TypeError)) throw;
     Raise(InvalidArgument("a nested list must have rows of one length and hold numbers only: {}",
@@ -50,15 +70,14 @@ Tensor MakeConstant(Number number, DType dtype) {
 }
 
 Tensor FromArray(const py::array& source) {
-  py::module_ numpy = py::module_::import("numpy");
   const std::string name = py::str(source.dtype().attr("name"));
   const std::optional<DType> dtype = DTypeFromName(name);
   if (!dtype || ItemSize(*dtype) == 0) {
     Raise(InvalidArgument("no tensor holds elements of NumPy's {}", name));
   }
   // Row-major and of this machine's byte order. (ascontiguousarray would give a scalar an axis.)
-  const py::array array = numpy.attr("asarray")(source, source.dtype().attr("newbyteorder")("="),
-                                                py::arg("order") = "C");
+  const py::array array = Numpy().attr("asarray")(source, source.dtype().attr("newbyteorder")("="),
+                                                  py::arg("order") = "C");
   return Upload(array, *dtype, Ints(array.shape(), array.shape() + array.ndim()));
 }
 
@@ -94,8 +113,7 @@ Tensor FromList(py::handle list, std::optional<DType> dtype) {
 
 // Bytes that are an array of `dtype`.
 Tensor FromBytes(py::handle buffer, DType dtype) {
-  const py::array bytes =
-      py::module_::import("numpy").attr("frombuffer")(buffer, py::arg("dtype") = "uint8");
+  const py::array bytes = Numpy().attr("frombuffer")(buffer, py::arg("dtype") = "uint8");
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t item = ItemSize(dtype);
   if (size % item != 0) {
@@ -119,17 +137,23 @@ Tensor FromTorch(py::handle tensor) {
     const char* bits = ItemSize(*dtype) == 1 ? "uint8" : "int16";
     data = data.attr("view")(py::module_::import("torch").attr(bits));
   }
+  Numpy();
   const py::array array = data.attr("numpy")();
   return Upload(array, *dtype, Ints(array.shape(), array.shape() + array.ndim()));
 }
 
 }  // namespace
 
-void InitNumpy() {
-  // Statics whose making runs Python: a thread that does it may lose the interpreter's lock to one
-  // that then waits for the static for ever.
-  py::detail::npy_api::get();
-  NumpyScalar();
+py::module_ Numpy() { return LoadNumpy().module; }
+
+bool IsArray(py::handle value) {
+  if (!NumpyIsLoaded()) return false;
+  LoadNumpy();
+  return py::isinstance<py::array>(value);
+}
+
+bool IsNumpyScalar(py::handle value) {
+  return NumpyIsLoaded() && py::isinstance(value, LoadNumpy().scalar);
 }
 
 DType ParseDType(py::handle dtype) {
@@ -147,7 +171,7 @@ DType ParseDType(py::handle dtype) {
       name = std::string(py::str(dtype)).substr(6);  // torch.float32
     } else {
       try {
-        name = py::str(py::module_::import("numpy").attr("dtype")(dtype).attr("name"));
+        name = py::str(Numpy().attr("dtype")(dtype).attr("name"));
       } catch (py::error_already_set& error) {
         if (!error.matches(PyExc_TypeError)) throw;
         name = py::repr(dtype);
@@ -220,7 +244,7 @@ std::optional<Number> AsNumber(py::handle value) {
     return Number(number);
   }
   if (PyFloat_Check(value.ptr())) return Number(PyFloat_AS_DOUBLE(value.ptr()));
-  if (py::isinstance(value, NumpyScalar())) return AsNumber(value.attr("item")());
+  if (IsNumpyScalar(value)) return AsNumber(value.attr("item")());
   return std::nullopt;
 }
 
@@ -230,11 +254,11 @@ Tensor ToTensor(py::handle data, std::optional<DType> dtype) {
     return Checked(Cast(tensor, *dtype));
   };
   if (py::isinstance<Tensor>(data)) return typed(data.cast<Tensor>());
-  if (py::isinstance<py::array>(data)) {
+  if (IsArray(data)) {
     return typed(FromArray(py::reinterpret_borrow<py::array>(data)));
   }
-  if (py::isinstance(data, NumpyScalar())) {
-    return typed(FromArray(py::module_::import("numpy").attr("asarray")(data)));
+  if (IsNumpyScalar(data)) {
+    return typed(FromArray(Numpy().attr("asarray")(data)));
   }
   if (py::isinstance<SymInt>(data)) {
     return typed(CurrentClient().Make(
@@ -257,7 +281,7 @@ Tensor ToTensor(py::handle data, std::optional<DType> dtype) {
   }
   if (IsOfModule(data, "torch") && py::hasattr(data, "detach")) return typed(FromTorch(data));
   if (py::hasattr(data, "__array__") || PyObject_CheckBuffer(data.ptr())) {
-    return typed(FromArray(py::module_::import("numpy").attr("asarray")(data)));
+    return typed(FromArray(Numpy().attr("asarray")(data)));
   }
   Raise(InvalidArgument("a tensor is made of numbers, lists, NumPy arrays or bytes, not of {}",
                         Py_TYPE(data.ptr())->tp_name));
@@ -290,7 +314,7 @@ py::array ToNumpy(const Tensor& tensor) {
     }();
     shape = ValueOrRaise(std::move(actual));
   }
-  py::array array = py::module_::import("numpy").attr("empty")(py::cast(shape), dtype);
+  py::array array = Numpy().attr("empty")(py::cast(shape), dtype);
   const absl::Span<char> bytes(static_cast<char*>(array.mutable_data()), BytesOf(array));
   absl::Status status;
   {

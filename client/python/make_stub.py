@@ -247,8 +247,6 @@ def describe_functional():
     yield "def mirrored() -> list[str]: ..."
     for name in functional.__all__:
         function = getattr(functional, name)
-        if name in functional._IN_TORCH_ORDER:
-            continue
         module = getattr(function, "__module__", None) or ""
         if module == "tensord.linalg":
             yield f"from {module} import {name} as {name}"
@@ -265,6 +263,7 @@ def describe():
     for name, member in sorted(vars(_tensord).items()):
         if isinstance(member, type):
             parts.append("\n".join(describe_class(member)))
+    parts.append("__version__: str")
     parts.append("_unary_methods: tuple[str, ...]\n_binary_methods: tuple[str, ...]")
     for name, member in sorted(vars(_tensord).items()):
         if callable(member) and not isinstance(member, type):

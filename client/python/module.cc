@@ -2,12 +2,13 @@
 // what is better said in Python.
 #include "client/python/bind.h"
 #include "client/python/parts.h"
+#include "core/base/version.h"
 
 PYBIND11_MODULE(_tensord, module) {
   using namespace tensord::python;  // NOLINT: the parts are listed once, here
   namespace py = pybind11;
   module.doc() = "The C++ half of the package tensord.";
-  InitNumpy();
+  module.attr("__version__") = std::string(tensord::kVersion);
   BindDType(module);
   BindClient(module);
   py::class_<tensord::Tensor> tensor(module, "Tensor");

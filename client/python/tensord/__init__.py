@@ -9,24 +9,11 @@ Importing connects to nothing; the first tensor does (see connect).
 
 from __future__ import annotations
 
-from _tensord import Client, SymInt, Tensor, is_capturing, realize
+from typing import TYPE_CHECKING, Any
 
-from tensord import (
-    autograd,
-    dtypes,
-    errors,
-    fft,
-    func,
-    io,
-    linalg,
-    nn,
-    random,
-    return_types,
-    signal,
-    special,
-    tinygrad,
-    utils,
-)
+from _tensord import Client, SymInt, Tensor, __version__, is_capturing, realize
+
+from tensord import autograd, dtypes, errors, fft, func, linalg, random, return_types, signal, special, tinygrad
 from tensord.autograd import (
     checkpoint,
     custom_gradient,
@@ -111,11 +98,9 @@ from tensord.func import vmap
 from tensord.functional import *  # noqa: F403
 from tensord.generator import Generator, default_generator
 from tensord.interop import from_dlpack
-from tensord.io import load, save
 from tensord.jit import TinyJit, function, jit
 from tensord.kernels import kernel
 from tensord.loops import fori_loop, scan, while_loop
-from tensord.nn import optim
 from tensord.numerics import fast_math
 from tensord.place import device
 from tensord.random import (
@@ -138,4 +123,31 @@ from tensord.random import (
 )
 from tensord.training import is_training, training
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from tensord import io, nn, utils
+    from tensord.io import load, save
+    from tensord.nn import optim
+else:
+    # These and NumPy would take most of the import's time, so they are imported when they are first named.
+    _LATER = {
+        "io": "tensord.io",
+        "load": "tensord.io:load",
+        "nn": "tensord.nn",
+        "optim": "tensord.nn.optim",
+        "save": "tensord.io:save",
+        "utils": "tensord.utils",
+        **{name: f"tensord.nn.functional:{name}" for name in functional._IN_TORCH_ORDER},
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'tensord' has no attribute {name!r}")
+        from pkgutil import resolve_name
+
+        value = globals()[name] = resolve_name(_LATER[name])
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})
+
+    __all__ = [name for name in __dir__() if not name.startswith("_")]

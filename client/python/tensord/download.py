@@ -7,8 +7,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from _tensord import Tensor
@@ -23,6 +21,9 @@ def _folder() -> Path:
 
 
 def _fetch(url: str, into: Path, timeout: float) -> None:
+    import urllib.error  # here, as they take longer to import than all of tensord
+    import urllib.request
+
     into.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place, so that nobody finds a part of it there.
     with tempfile.NamedTemporaryFile(dir=into.parent, prefix=into.name, delete=False) as part:

@@ -6,12 +6,12 @@ too. functional.pyi, which make_stub.py writes, has their types.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Callable
 
 import _tensord
 from _tensord import Tensor
 
-import tensord.nn.functional as _in_torch_order
 import tensord.tinygrad  # noqa: F401: its methods are functions too
 from tensord import return_types
 from tensord.linalg import (
@@ -34,6 +34,18 @@ _METHODS_ONLY = frozenset("""
     to_ tolist type type_as view wait
 """.split())
 
+# In PyTorch's order of arguments, unlike the methods of these names; found in tensord.nn.functional when asked for.
+_IN_TORCH_ORDER = """
+    avg_pool1d avg_pool2d avg_pool3d bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    linear max_pool1d max_pool2d max_pool3d scaled_dot_product_attention
+""".split()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _IN_TORCH_ORDER:
+        raise AttributeError(f"module 'tensord.functional' has no attribute {name!r}")
+    return getattr(import_module("tensord.nn.functional"), name)
+
 
 def mirrored() -> list[str]:
     """The names of the methods that are functions here."""
@@ -55,7 +67,7 @@ def _of_operands(name: str) -> Callable[..., Tensor]:
     return function
 
 
-for _name in mirrored():
+for _name in set(mirrored()).difference(_IN_TORCH_ORDER):
     globals()[_name] = _of_operands(_name) if _name in _tensord._binary_methods else getattr(Tensor, _name)
 
 
@@ -161,14 +173,6 @@ all_take_out(globals(), ("bucketize", "chain_matmul", "einsum", "fill", "isin", 
 for _function in (logdet, lu, lu_solve, triangular_solve):
     setattr(Tensor, _function.__name__, _function)
 
-# In PyTorch's order of arguments, unlike the methods of these names.
-_IN_TORCH_ORDER = """
-    avg_pool1d avg_pool2d avg_pool3d bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    linear max_pool1d max_pool2d max_pool3d scaled_dot_product_attention
-""".split()
-for _name in _IN_TORCH_ORDER:
-    globals()[_name] = getattr(_in_torch_order, _name)
-
 __all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "logdet", "lu", "lu_solve",
                   "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
-                  "unravel_index", *_IN_TORCH_ORDER})
+                  "unravel_index"} - {*_IN_TORCH_ORDER})

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import _tensord
-import numpy as np
 from _tensord import Tensor
 
 from tensord.connection import current
 from tensord.errors import FailedPreconditionError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # PyTorch's seed of a generator that nobody seeded.
 _SEED = 67280421310721
@@ -60,8 +62,8 @@ class Generator(_tensord._Generator):
 
     def set_state(self, new_state: Tensor) -> None:
         """Goes on drawing from a state that get_state gave. ValueError for anything else."""
-        words = np.asarray(new_state.numpy())
-        if words.dtype != np.uint32 or words.shape != (4,):
+        words = new_state.numpy()
+        if words.dtype != "uint32" or words.shape != (4,):
             raise InvalidArgumentError(f"set_state: a state is uint32 [4], not {words.dtype} {list(words.shape)}")
         self.manual_seed(_number(words, 0))
         self._skip(_number(words, 2))

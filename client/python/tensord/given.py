@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import numpy as np
+from tensord.structure import numpy_class
 
 
 def constant(value: Any) -> Any:
@@ -18,7 +18,7 @@ def constant(value: Any) -> Any:
     if isinstance(value, float):
         return type(value), value.hex()
     # Of other floats and of complex numbers the digits say all, the signs of zeros too.
-    return type(value), repr(value) if isinstance(value, (complex, np.inexact)) else value
+    return type(value), repr(value) if isinstance(value, (complex, numpy_class("inexact"))) else value
 
 
 #: By object and name: how to read the value again, and what it was.

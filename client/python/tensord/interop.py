@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
-import numpy as np
 from _tensord import Tensor, _from_bits
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def from_dlpack(array: Any) -> Tensor:
     """A copy of an array that implements __dlpack__ and lies in the host's memory, such as one of PyTorch or NumPy."""
+    import numpy as np
+
     return Tensor(np.from_dlpack(array))
 
 
 def rebuild(data: np.ndarray[Any, Any], dtype: str, requires_grad: bool) -> Tensor:
     """What a pickled tensor comes back by: from its elements, or their bits if NumPy lacks the dtype."""
+    import numpy as np
+
     # A pickle may come from a machine of another byte order.
     native = np.ascontiguousarray(data, data.dtype.newbyteorder("=")).reshape(data.shape)
     made = _from_bits(native, dtype)

@@ -16,13 +16,12 @@ from types import CodeType
 from typing import Any, Generic, Optional, TypeVar, Union, cast, overload
 
 import _tensord
-import numpy as np
 from _tensord import Tensor
 
 from tensord.autograd import custom_gradient
 from tensord.errors import UnimplementedError
 from tensord.given import Givens, constant, noting, still_hold
-from tensord.structure import Leaf as _Leaf, flatten as _flatten, unflatten as _unflatten
+from tensord.structure import Leaf as _Leaf, flatten as _flatten, numpy_class, unflatten as _unflatten
 from tensord.training import is_training
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,7 +90,7 @@ class _Outside:
     def constants(self) -> tuple[Any, ...]:
         return tuple((name, constant(value)) for name, value in self._named()
                      if value is None or type(value) in (bool, int, float, complex, str, bytes)
-                     or isinstance(value, np.generic))
+                     or isinstance(value, numpy_class("generic")))
 
     def tensors(self) -> list[Tensor]:
         return [value for _, value in self._named() if isinstance(value, Tensor)]

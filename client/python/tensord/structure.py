@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-import numpy as np
 from _tensord import Tensor
+
+
+def numpy_class(name: str) -> Any:
+    """NumPy's class of this name for isinstance; none while nobody has imported NumPy, as nothing is of it then."""
+    return getattr(sys.modules.get("numpy"), name, ())
 
 
 class Leaf:
@@ -17,7 +22,7 @@ class Leaf:
 
 def flatten(value: Any, tensors: list[Tensor], arrays: bool = True) -> Any:
     """Moves the tensors of nested tuples, lists and dicts to `tensors`; leaves are left behind."""
-    if isinstance(value, Tensor) or (arrays and isinstance(value, np.ndarray)):
+    if isinstance(value, Tensor) or (arrays and isinstance(value, numpy_class("ndarray"))):
         tensors.append(value if isinstance(value, Tensor) else Tensor(value))
         return Leaf(len(tensors) - 1)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
