@@ -1,4 +1,4 @@
-"""The daemon as a service: docs/operating.md, docs/metrics.md and tools/package say what it does."""
+"""The daemon as a service: docs/operating.md, docs/metrics.md and tools/package/debian say what it does."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ from tensord.connection import _binary
 from tensord.testing import Daemon
 
 ROOT = pathlib.Path(__file__).parents[2]
-PACKAGE = ROOT / "tools" / "package"
+PACKAGE = ROOT / "tools/package/debian"
 
 
 def scrape(daemon):
@@ -90,7 +90,7 @@ def test_the_packaged_configuration_shows_defaults(tmp_path):
 
 def test_the_unit_starts_the_daemon_as_it_may_be_started(tmp_path):
     unit = (PACKAGE / "tensord.service").read_text()
-    commands = re.findall(r"^ExecStart(?:Pre)?=/usr/local/bin/tensord (.*)$", unit, re.M)
+    commands = re.findall(r"^ExecStart(?:Pre)?=/usr/bin/tensord (.*)$", unit, re.M)
     assert len(commands) == 2
     for command in commands:
         flags = [str(PACKAGE / "tensord.toml") if flag.startswith("/etc/") else flag for flag in shlex.split(command)]
