@@ -14,7 +14,7 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import _tensord
-from tensord import creation, functional, return_types
+from tensord import creation, functional, random, return_types
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -241,7 +241,9 @@ def describe_functional():
     yield "from typing import Any\n"
     yield "from _tensord import Tensor\n"
     yield "from tensord import return_types\n"
-    yield "__all__: list[str]\n\n"
+    # A type checker takes what `import *` brings from here. What else makes tensors, tensord has from those modules.
+    names = sorted({*functional.__all__, *functional._IN_TORCH_ORDER} - {*vars(creation), *vars(random)})
+    yield "__all__ = [\n" + "".join(f"    {name!r},\n" for name in names) + "]\n\n"
     for name in functional._IN_TORCH_ORDER:
         yield f"from tensord.nn.functional import {name} as {name}"
     yield "def mirrored() -> list[str]: ..."

@@ -110,7 +110,7 @@ def _binary() -> str:
         return found
     raise UnavailableError(
         "no daemon answers and none can be started: give connect() an address, or set "
-        "TENSORD_ADDRESS, or build the daemon by: bazel build //server:tensord")
+        "TENSORD_ADDRESS, or install the daemon, or build it by: bazel build //server:tensord")
 
 
 class _Daemon:
