@@ -95,6 +95,12 @@ def test_the_wheel_without_a_daemon_says_what_is_missing(with_wheel):
     assert "UnavailableError: no daemon answers and none can be started" in done.stderr
 
 
+def test_lintian_finds_no_fault(packages):
+    subprocess.run([ROOT / "tools/install_packages", "lintian"], check=True, capture_output=True)
+    found = subprocess.run(["lintian", "--allow-root", packages[".deb"]], text=True, capture_output=True)
+    assert not found.stdout.strip(), found.stdout
+
+
 def test_the_package_brings_user_config_units_and_manuals(with_daemon):
     assert with_daemon.run("tensord", "--version").stdout.startswith(f"tensord {VERSION} ")
     assert with_daemon.run("id", "-un", "tensord").stdout == "tensord\n"
