@@ -6,9 +6,11 @@ import sys
 import pytest
 
 AT_ONCE = """
-    tensord tensord.autograd tensord.connection tensord.creation tensord.dtypes tensord.errors tensord.fft
-    tensord.functional tensord.given tensord.interop tensord.jit tensord.kernels tensord.linalg tensord.loops
-    tensord.numerics tensord.place tensord.random tensord.signal tensord.signal.windows tensord.special tensord.training
+    tensord tensord.autograd tensord.autograd.anomaly tensord.autograd.functional tensord.connection tensord.context
+    tensord.creation tensord.download tensord.dtypes tensord.errors tensord.fft tensord.func tensord.functional
+    tensord.generator tensord.given tensord.interop tensord.jit tensord.kernels tensord.linalg tensord.loops
+    tensord.numerics tensord.out tensord.place tensord.random tensord.return_types tensord.signal tensord.signal.windows
+    tensord.special tensord.structure tensord.tinygrad tensord.training
 """.split()
 
 # (what names it, what of the rest is then there)
@@ -16,6 +18,8 @@ LATER = [
     ("tensord.nn", "tensord.nn"),
     ("tensord.nn.Linear", "tensord.nn.linear"),
     ("tensord.nn.optim", "tensord.nn.optim"),
+    ("tensord.optim", "tensord.nn.optim"),
+    ("tensord.utils", "tensord.utils.data"),
     ("tensord.io", "tensord.io"),
     ("tensord.load", "tensord.io"),
     ("tensord.conv2d", "tensord.nn.functional"),
