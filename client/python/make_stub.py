@@ -88,6 +88,7 @@ def type_of(text, name):
     if text in ("handle", "object"):
         return ARGUMENTS.get(name, "Any")
     text = re.sub(r"_tensord\.", "", text)
+    text = text.replace("numpy.ndarray", "np.ndarray[Any, Any]")
     if text == "tuple":
         return "tuple[Tensor, ...]"
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
