@@ -241,7 +241,8 @@ void BindGradients(py::class_<Tensor>& tensor) {
                                                                                            hook);
           },
           py::arg("hook"), "hook(tensor) after backward() has added to the grad of this leaf.")
-      .def_property("grad", &Tensor::grad, &Tensor::SetGrad)
+      .def_property("grad", &Tensor::grad, &Tensor::SetGrad,
+                    "What backward() left: a tensor of the same shape, or None.")
       .def(
           "backward",
           [](const Tensor& x, const std::optional<Tensor>& gradient, py::handle, bool create_graph,
