@@ -109,6 +109,14 @@ absl::Status Between(const Flags& flags) {
                          absl::StrReplaceAll(Text(Value{kMax}), {{"\"", ""}}));
 }
 
+absl::Status FileMode(const Flags& flags) {
+  const std::string& mode = flags.socket_mode;
+  const bool octal =
+      !mode.empty() && mode.size() <= 4 && mode.find_first_not_of("01234567") == std::string::npos;
+  if (octal && (mode.size() < 4 || mode[0] == '0')) return absl::OkStatus();
+  return InvalidArgument("takes permissions in octal, such as 0600 or 0660");
+}
+
 absl::Status KnownLevel(const Flags& flags) {
   for (const char* level : {"trace", "debug", "info", "warn", "error", "off"}) {
     if (flags.log_level == level) return absl::OkStatus();
@@ -140,8 +148,20 @@ const Flag kFlags[] = {
      "TOML file with further flags by their names; 'none': no file"},
     {"listen", "ADDRESS", "", &Flags::listen, Scope::kStart, nullptr,
      "unix:PATH or HOST:PORT; may be given several times, or several with commas"},
-    {"allow-remote", "", "false", &Flags::allow_remote, Scope::kStart, nullptr,
-     "allow addresses that other machines can reach (no encryption, no authentication)"},
+    {"socket-mode", "MODE", "0600", &Flags::socket_mode, Scope::kStart, FileMode,
+     "permissions of the unix sockets: 0660 lets the socket's group in, 0666 all of this machine"},
+    {"tls-cert", "FILE", "", &Flags::tls_cert, Scope::kStart, nullptr,
+     "certificate of the daemon, PEM: makes TCP connections TLS"},
+    {"tls-key", "FILE", "", &Flags::tls_key, Scope::kStart, nullptr,
+     "key of that certificate, PEM"},
+    {"tls-client-ca", "FILE", "", &Flags::tls_client_ca, Scope::kStart, nullptr,
+     "PEM of who signs the certificates of clients; whoever has one may connect by TCP"},
+    {"auth-tokens", "FILE", "", &Flags::auth_tokens, Scope::kStart, nullptr,
+     "names and hashes of tokens; whoever has one may connect by TCP. SIGHUP reads the file anew"},
+    {"admin-users", "NAMES", "", &Flags::admin_users, Scope::kStart, nullptr,
+     "who may see and end all sessions and clear caches, besides root and the daemon's own user"},
+    {"insecure", "", "false", &Flags::insecure, Scope::kStart, nullptr,
+     "allow TCP from other machines without TLS and without knowing who connects"},
     {"metrics-listen", "ADDRESS", "", &Flags::metrics_listen, Scope::kStart, nullptr,
      "HOST:PORT where Prometheus gets metrics, at /metrics; empty: nowhere"},
     {"metrics-sessions", "N", "20", &Flags::metrics_sessions, Scope::kReload,
@@ -359,11 +379,24 @@ void CheckTogether(const Configuration& configuration, Faults& faults) {
     faults.push_back(fmt::format("{} (from {})", Message(status), configuration.Origin(name)));
   };
   if (flags.listen.empty()) faults.push_back("--listen needs an address");
+  const bool remote = flags.insecure || configuration.secure();
   for (const std::string& address : flags.listen) {
-    check(ParseListenAddress(address, flags.allow_remote).status(), "listen");
+    check(ParseListenAddress(address, remote).status(), "listen");
   }
   if (!flags.metrics_listen.empty()) {
-    check(ParseMetricsAddress(flags.metrics_listen, flags.allow_remote).status(), "metrics-listen");
+    check(ParseMetricsAddress(flags.metrics_listen, flags.insecure).status(), "metrics-listen");
+  }
+  if (flags.tls_cert.empty() != flags.tls_key.empty()) {
+    const bool key = flags.tls_cert.empty();
+    check(InvalidArgument("--tls-{} needs --tls-{} as well", key ? "key" : "cert",
+                          key ? "cert" : "key"),
+          key ? "tls-key" : "tls-cert");
+  }
+  // Else a secret would travel in plain text.
+  for (const auto& [name, value] : {std::pair("tls-client-ca", &flags.tls_client_ca),
+                                    std::pair("auth-tokens", &flags.auth_tokens)}) {
+    if (value->empty() || !flags.tls_cert.empty()) continue;
+    check(InvalidArgument("--{} needs --tls-cert", name), name);
   }
 }
 
@@ -407,6 +440,10 @@ const std::string& Configuration::Origin(std::string_view name) const {
                                   [&](const FlagValue& value) { return value.name == name; });
   static const std::string none;
   return found == values.end() ? none : found->origin;
+}
+
+bool Configuration::secure() const {
+  return !flags.tls_cert.empty() && (!flags.auth_tokens.empty() || !flags.tls_client_ca.empty());
 }
 
 absl::StatusOr<Configuration> Configure(absl::Span<const std::string> arguments,

@@ -26,7 +26,11 @@ inline constexpr char kDefaultOrigin[] = "default";
 struct Flags {
   std::string config;
   std::vector<std::string> listen;
-  bool allow_remote = false;
+  std::string socket_mode;
+  std::string tls_cert, tls_key, tls_client_ca;
+  std::string auth_tokens;
+  std::vector<std::string> admin_users;
+  bool insecure = false;
   std::string metrics_listen;
   int64_t metrics_sessions = 0;
   std::string devices;
@@ -61,6 +65,8 @@ struct Configuration {
   std::vector<FlagValue> values;  // of the flags that a config file may set, in the table's order
 
   const std::string& Origin(std::string_view name) const;
+  // Whether callers by TCP are encrypted and have to prove who they are.
+  bool secure() const;
 };
 
 // Looks up an environment variable; so that tests bring their own.

@@ -53,13 +53,13 @@ TEST(FlagsTest, DefaultsAreUsable) {
 TEST(FlagsTest, CommandLineWinsOverEnvironmentWinsOverDefault) {
   const Environment environment = Fake({{"TENSORD_CACHE_DIR", "/from/variable"},
                                         {"TENSORD_DEVICES", "null"},
-                                        {"TENSORD_ALLOW_REMOTE", "true"},
+                                        {"TENSORD_INSECURE", "true"},
                                         {"XDG_CACHE_HOME", "/cache"}});
   const auto flags = ParseFlags({"--devices", "cpu:2", "--log-level=debug"}, environment);
   ASSERT_TRUE(flags.ok()) << flags.status();
   EXPECT_EQ(flags->devices, "cpu:2");
   EXPECT_EQ(flags->cache_dir, "/from/variable");
-  EXPECT_TRUE(flags->allow_remote);
+  EXPECT_TRUE(flags->insecure);
   EXPECT_EQ(flags->log_level, "debug");
 }
 
@@ -84,12 +84,22 @@ TEST(FlagsTest, BadFlagsAreNamed) {
       {{"--cache-bytes=1GB"}, "--cache-bytes=1GB: takes a number, of bytes or with KiB"},
       {{"--cache-bytes=99999999TiB"}, "takes a number, of bytes or with KiB"},
       {{"--drain-timeout=soon"}, "takes a duration such as"},
-      {{"--allow-remote=maybe"}, "takes true or false"},
+      {{"--insecure=maybe"}, "takes true or false"},
       {{"--max-message-bytes=4GiB"}, "--max-message-bytes=4GiB: takes 2MiB to 2047MiB"},
       {{"--listen="}, "--listen needs an address"},
       {{"--listen=nowhere"}, "--listen: nowhere: there is no port"},
       {{"--listen=0.0.0.0:1"}, "other machines could connect"},
       {{"--metrics-listen=[::]:1"}, "other machines could connect"},
+      {{"--metrics-listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k", "--auth-tokens=t"},
+       "metrics are for everybody"},
+      {{"--listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k"}, "other machines could connect"},
+      {{"--listen=0.0.0.0:1", "--auth-tokens=t"}, "other machines could connect"},
+      {{"--tls-cert=c"}, "--tls-cert needs --tls-key as well"},
+      {{"--tls-key=k"}, "--tls-key needs --tls-cert as well"},
+      {{"--tls-client-ca=a"}, "--tls-client-ca needs --tls-cert"},
+      {{"--auth-tokens=t"}, "--auth-tokens needs --tls-cert"},
+      {{"--socket-mode=0888"}, "--socket-mode=0888: takes permissions in octal"},
+      {{"--socket-mode=2777"}, "--socket-mode=2777: takes permissions in octal"},
       {{"--log-level=loud"}, "--log-level=loud: takes trace, debug, info, warn, error or off"},
       {{"--metrics-sessions=10001"}, "--metrics-sessions=10001: takes 0 to 10000"},
   };
@@ -97,6 +107,20 @@ TEST(FlagsTest, BadFlagsAreNamed) {
     const absl::Status status = ParseFlags(test.arguments, Fake({})).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(Message(status).find(test.error), std::string_view::npos) << status;
+  }
+}
+
+TEST(FlagsTest, OtherMachinesMayConnectIfTheyProveWhoTheyAre) {
+  const std::vector<std::string> base = {"--listen=0.0.0.0:1"};
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--insecure"},
+           {"--tls-cert=c", "--tls-key=k", "--auth-tokens=t"},
+           {"--tls-cert=c", "--tls-key=k", "--tls-client-ca=a"}}) {
+    std::vector<std::string> arguments = base;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto configuration = Configure(arguments, Fake({}), "none");
+    ASSERT_TRUE(configuration.ok()) << configuration.status();
+    EXPECT_EQ(configuration->secure(), more.size() > 1);
   }
 }
 
@@ -109,10 +133,12 @@ TEST(FlagsTest, HelpNamesEachFlagWithDefaultAndVariable) {
   const std::string help = FlagsHelp(Fake({{"HOME", "/home/me"}}));
   for (const char* name :
        {"config",          "metrics-listen",   "metrics-sessions",  "listen",
-        "allow-remote",    "devices",          "cpu-threads",       "memory-bytes",
+        "insecure",        "devices",          "cpu-threads",       "memory-bytes",
         "compile-threads", "cache-dir",        "cache-bytes",       "max-message-bytes",
         "max-graph-nodes", "max-tensor-bytes", "max-session-bytes", "drain-timeout",
-        "log-level",       "log-file",         "exit-with-parent",  "ready-fd"}) {
+        "log-level",       "log-file",         "exit-with-parent",  "ready-fd",
+        "socket-mode",     "tls-cert",         "tls-key",           "tls-client-ca",
+        "auth-tokens",     "admin-users"}) {
     std::string variable = std::string("environment: TENSORD_") + name;
     for (size_t i = sizeof("environment: "); i < variable.size(); ++i) {
       variable[i] = variable[i] == '-' ? '_' : static_cast<char>(std::toupper(variable[i]));
@@ -131,7 +157,7 @@ TEST_F(ConfigTest, FileStandsBetweenEnvironmentAndDefault) {
       "listen = [\"unix:/a.sock\", \"localhost:1\"]\n"
       "max-session-bytes = \"2GiB\"\n"
       "max-tensor-bytes = 5000\n"
-      "allow-remote = true\n"
+      "insecure = true\n"
       "drain-timeout = \"2m\"\n"
       "cache-dir = \"/from/file\"\n");
   const auto read = Read({"--cpu-threads=7"}, {{"TENSORD_CACHE_DIR", "/from/variable"}});
@@ -141,7 +167,7 @@ TEST_F(ConfigTest, FileStandsBetweenEnvironmentAndDefault) {
   EXPECT_EQ(read->flags.listen, (std::vector<std::string>{"unix:/a.sock", "localhost:1"}));
   EXPECT_EQ(read->flags.max_session_bytes, uint64_t{2} << 30);
   EXPECT_EQ(read->flags.max_tensor_bytes, 5000u);
-  EXPECT_TRUE(read->flags.allow_remote);
+  EXPECT_TRUE(read->flags.insecure);
   EXPECT_EQ(read->flags.drain_timeout, absl::Minutes(2));
   EXPECT_EQ(read->flags.cache_dir, "/from/variable");
   EXPECT_EQ(read->Origin("devices"), path_ + ":2:1");
@@ -160,7 +186,7 @@ TEST_F(ConfigTest, FaultsSayWhereTheyAreAndAllAreTold) {
       {"cpu-threads = \"two\"", ":1:1: 'cpu-threads' takes a number"},
       {"devices = 1", ":1:1: 'devices' takes a text in quotes"},
       {"listen = [1]", ":1:1: 'listen' takes a list of texts in quotes"},
-      {"allow-remote = \"true\"", ":1:1: 'allow-remote' takes true or false"},
+      {"insecure = \"true\"", ":1:1: 'insecure' takes true or false"},
       {"cache-bytes = 1.5", ":1:1: 'cache-bytes' takes a number of bytes, or a text such as"},
       {"cache-bytes = \"1GB\"",
        ":1:1: cache-bytes = \"1GB\": takes a number, of bytes or with KiB"},
@@ -207,11 +233,11 @@ TEST_F(ConfigTest, WhatIsPrintedIsAConfigFile) {
   const auto first =
       Read({"--devices=cpu:2", "--log-file", "a \"b\"\\c", "--cache-bytes=3MiB", "--listen",
             "unix:/x,localhost:1", "--drain-timeout=90s", "--max-tensor-bytes=5001"},
-           {{"TENSORD_ALLOW_REMOTE", "1"}});
+           {{"TENSORD_INSECURE", "1"}});
   ASSERT_TRUE(first.ok()) << first.status();
   const std::string text = ConfigText(*first);
   EXPECT_NE(text.find("devices = \"cpu:2\"  # --devices\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("allow-remote = true  # TENSORD_ALLOW_REMOTE\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("insecure = true  # TENSORD_INSECURE\n"), std::string::npos) << text;
   EXPECT_NE(text.find("cache-bytes = \"3MiB\"  # --cache-bytes\n"), std::string::npos) << text;
   Write(text);
   const auto second = Read();

@@ -76,7 +76,8 @@ absl::StatusOr<int> Lock(const std::string& path, const std::string& socket_path
   }
 }
 
-absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote) {
+absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote, std::string_view what,
+                                    std::string_view instead) {
   std::string_view rest = text;
   if (rest.substr(0, 5) == "unix:") return ParseUnix(text, rest.substr(5));
   if (rest.substr(0, 4) == "tcp:") rest.remove_prefix(4);
@@ -97,9 +98,9 @@ absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote) {
   }
   if (!IsLoopback(host) && !allow_remote) {
     return FailedPrecondition(
-        "{}: other machines could connect, and nothing is encrypted or authenticated; listen on "
-        "localhost, or add --allow-remote if the network is trusted",
-        text);
+        "{}: other machines could connect, and {}; listen on localhost{}, or add --insecure if "
+        "the network is trusted",
+        text, what, instead);
   }
   return address;
 }
@@ -107,12 +108,17 @@ absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote) {
 }  // namespace
 
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote) {
-  TD_ASSIGN_OR_RETURN(ListenAddress address, Parse(text, allow_remote), "--listen");
+  TD_ASSIGN_OR_RETURN(ListenAddress address,
+                      Parse(text, allow_remote, "nothing would be encrypted, or anybody let in",
+                            ", or give --tls-cert and --auth-tokens or --tls-client-ca"),
+                      "--listen");
   return address;
 }
 
-absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool allow_remote) {
-  TD_ASSIGN_OR_RETURN(ListenAddress address, Parse(text, allow_remote), "--metrics-listen");
+absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool insecure) {
+  TD_ASSIGN_OR_RETURN(ListenAddress address,
+                      Parse(text, insecure, "metrics are for everybody, in plain text", ""),
+                      "--metrics-listen");
   if (address.kind == ListenAddress::Kind::kTcp) return address;
   return InvalidArgument("--metrics-listen: {}: Prometheus needs HOST:PORT, not a unix socket",
                          text);
@@ -129,12 +135,14 @@ std::string HostAndPort(std::string_view host, int port) {
                                      : fmt::format("[{}]:{}", host, port);
 }
 
-absl::StatusOr<UnixSocket> UnixSocket::Claim(std::string path) {
+absl::StatusOr<UnixSocket> UnixSocket::Claim(std::string path, bool shared) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!std::filesystem::exists(folder, error)) {
     std::filesystem::create_directories(folder.parent_path(), error);
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    // The second, because the daemon's umask hides its files from others.
+    const bool made = mkdir(folder.c_str(), 0700) == 0;
+    if ((!made && errno != EEXIST) || (made && shared && chmod(folder.c_str(), 0755) != 0)) {
       return Unavailable("cannot make folder {}: {}", folder.string(), std::strerror(errno));
     }
   }
@@ -175,9 +183,17 @@ UnixSocket& UnixSocket::operator=(UnixSocket&& other) noexcept {
 
 UnixSocket::~UnixSocket() { Release(); }
 
-absl::Status UnixSocket::Protect() const {
-  if (chmod(path_.c_str(), 0600) == 0) return absl::OkStatus();
-  return Unavailable("cannot protect {}: {}", path_, std::strerror(errno));
+absl::StatusOr<int> UnixSocket::Listen(unsigned mode) const {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(path_.c_str(), mode) != 0 || listen(fd, SOMAXCONN) != 0) {
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    return Unavailable("cannot listen on unix:{}: {}", path_, std::strerror(error));
+  }
+  return fd;
 }
 
 void UnixSocket::Release() {

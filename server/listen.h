@@ -20,10 +20,10 @@ struct ListenAddress {
 };
 
 // InvalidArgument says what an address looks like; FailedPrecondition for a TCP address that other
-// machines can reach, unless `allow_remote`.
+// machines can reach, unless `allow_remote`: they are kept out in another way, or are trusted.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote);
-// The same of --metrics-listen, which takes no unix socket.
-absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool allow_remote);
+// The same of --metrics-listen, which takes no unix socket and knows nobody.
+absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool insecure);
 
 bool IsLoopback(std::string_view host);
 // "HOST:PORT", as clients dial it.
@@ -33,16 +33,18 @@ std::string HostAndPort(std::string_view host, int port);
 // destructor removes both files.
 class UnixSocket {
  public:
-  // Makes the folder (0700) if it isn't there, and removes the socket of a daemon that has died.
+  // Makes the folder if it isn't there, of mode 0700 or for all if `shared`, and removes the socket
+  // of a daemon that has died.
   // AlreadyExists if one is alive there, or if something else than a socket has that name.
-  static absl::StatusOr<UnixSocket> Claim(std::string path);
+  static absl::StatusOr<UnixSocket> Claim(std::string path, bool shared = false);
   UnixSocket(UnixSocket&& other) noexcept;
   UnixSocket& operator=(UnixSocket&& other) noexcept;
   ~UnixSocket();
 
   const std::string& path() const { return path_; }
-  // Once the socket is there: for its owner only.
-  absl::Status Protect() const;
+  // Makes the socket, of that mode from the moment on which it can be connected to; returns a
+  // descriptor that the caller owns.
+  absl::StatusOr<int> Listen(unsigned mode) const;
 
  private:
   UnixSocket(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}

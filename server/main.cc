@@ -32,6 +32,8 @@
 #include "core/base/version.h"
 #include "core/runtime/runtime.h"
 #include "core/wire/handle.h"
+#include "server/auth/tls.h"
+#include "server/auth/tokens.h"
 #include "server/flags.h"
 #include "server/server.h"
 #include "server/systemd.h"
@@ -81,6 +83,11 @@ std::function<void()> TerminateOnce() {
   };
 }
 
+absl::StatusOr<TokenTable> TokensOf(const Flags& flags) {
+  if (flags.auth_tokens.empty()) return TokenTable();
+  return TokenTable::Read(flags.auth_tokens);
+}
+
 absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configuration,
                                                     std::vector<int> inherited) {
   const Flags& flags = configuration.flags;
@@ -99,15 +106,28 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
   limits.max_message_bytes = flags.max_message_bytes;
   // Sockets from a service manager take the place of the default, not of what somebody asked for.
   const bool asked = inherited.empty() || configuration.Origin("listen") != kDefaultOrigin;
-  return Server::Start({.listen = asked ? flags.listen : std::vector<std::string>(),
-                        .inherited = std::move(inherited),
-                        .allow_remote = flags.allow_remote,
-                        .metrics_listen = flags.metrics_listen,
-                        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
-                        .limits = limits,
-                        .drain = TerminateOnce(),
-                        .compile_threads = static_cast<int>(flags.compile_threads)},
-                       std::move(runtime));
+  std::optional<TlsFiles> tls;
+  if (!flags.tls_cert.empty()) {
+    tls = {.certificate = flags.tls_cert,
+           .key = flags.tls_key,
+           .client_ca = flags.tls_client_ca,
+           .client_certificate_required = flags.auth_tokens.empty()};
+  }
+  TD_ASSIGN_OR_RETURN(TokenTable tokens, TokensOf(flags));
+  return Server::Start(
+      {.listen = asked ? flags.listen : std::vector<std::string>(),
+       .inherited = std::move(inherited),
+       .socket_mode = static_cast<unsigned>(std::stoul(flags.socket_mode, nullptr, 8)),
+       .insecure = flags.insecure,
+       .tls = std::move(tls),
+       .auth = {.admin_users = flags.admin_users,
+                .proof_required = configuration.secure(),
+                .tokens = std::move(tokens)},
+       .metrics_listen = flags.metrics_listen,
+       .metrics_sessions = static_cast<int>(flags.metrics_sessions),
+       .limits = limits,
+       .compile_threads = static_cast<int>(flags.compile_threads)},
+      std::move(runtime));
 }
 
 // Files and sockets that the daemon makes are for its user only.
@@ -174,12 +194,15 @@ absl::Status Reload(absl::Span<const std::string> arguments, Configuration& runn
                     Server& server) {
   TD_ASSIGN_OR_RETURN(const Configuration read, Configure(arguments, ProcessEnvironment));
   TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(read.flags.log_file));
+  // Of the file that was named at the start: another one needs a restart.
+  TD_ASSIGN_OR_RETURN(TokenTable tokens, TokensOf(running.flags));
   const std::vector<FlagChange> changes = Adopt(running, read);
   const Flags& flags = running.flags;
   LogSink().set_sinks({std::move(target)});
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   server.SetMaxSessionBytes(flags.max_session_bytes);
   server.SetMetricsSessions(static_cast<int>(flags.metrics_sessions));
+  server.SetTokens(std::move(tokens));
   for (const FlagChange& change : changes) {
     if (change.adopted) {
       Log("server").info("changed flag={} from={} to={} origin={}", change.name, change.from,

@@ -66,8 +66,9 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                  .scheduler = scheduler_,
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
-      session_service_(registry_, calls_),
-      admin_service_(registry_, calls_, options.drain),
+      authenticator_(options.auth),
+      session_service_(registry_, calls_, authenticator_),
+      admin_service_(registry_, calls_, authenticator_, options.drain),
       state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
@@ -81,7 +82,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 absl::Status Server::ServeMetrics(const ServerOptions& options) {
   if (metrics_ == nullptr) return absl::OkStatus();
   TD_ASSIGN_OR_RETURN(const ListenAddress address,
-                      ParseMetricsAddress(options.metrics_listen, options.allow_remote));
+                      ParseMetricsAddress(options.metrics_listen, options.insecure));
   TD_ASSIGN_OR_RETURN(metrics_endpoint_,
                       MetricsEndpoint::Start(address, {state_metrics_, metrics_->registry()}));
   return absl::OkStatus();
@@ -93,49 +94,54 @@ absl::Status Server::Listen(const ServerOptions& options) {
   Configure(builder, options.limits);
   builder.RegisterService(&session_service_);
   builder.RegisterService(&admin_service_);
-  struct Bound {
-    std::string host;
-    int port = 0;
+  const bool remote = options.insecure || (options.tls && options.auth.proof_required);
+  std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+  if (options.tls) {
+    TD_ASSIGN_OR_RETURN(credentials, TlsCredentials(*options.tls));
+  }
+  const auto take = [&](int fd, bool allowed) -> absl::Status {
+    TD_ASSIGN_OR_RETURN(auto socket, ListeningSocket::Take(fd, allowed));
+    socket->Prepare(builder, credentials);
+    addresses_.push_back(socket->address());
+    accepting_.push_back(std::move(socket));
+    return absl::OkStatus();
   };
-  std::vector<Bound> bound(options.listen.size());  // gRPC writes the ports here when it starts
-  for (size_t i = 0; i < options.listen.size(); ++i) {
-    TD_ASSIGN_OR_RETURN(const ListenAddress address,
-                        ParseListenAddress(options.listen[i], options.allow_remote));
-    std::string text;
+  struct Bound {  // TCP
+    std::string host;
+    size_t address;  // its place in addresses_
+    int port = 0;    // gRPC writes it here when it starts
+  };
+  std::vector<Bound> bound;
+  bound.reserve(options.listen.size());
+  for (const std::string& each : options.listen) {
+    TD_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(each, remote));
     if (address.kind == ListenAddress::Kind::kUnix) {
-      TD_ASSIGN_OR_RETURN(UnixSocket socket, UnixSocket::Claim(address.path));
-      text = "unix:" + address.path;
-      bound[i].host = text;
+      const bool shared = (options.socket_mode & 0077) != 0;
+      TD_ASSIGN_OR_RETURN(UnixSocket socket, UnixSocket::Claim(address.path, shared));
+      TD_ASSIGN_OR_RETURN(const int fd, socket.Listen(options.socket_mode));
       sockets_.push_back(std::move(socket));
+      TD_RETURN_IF_ERROR(take(fd, /*allowed=*/true));
     } else {
-      bound[i].host = address.host;
-      text = HostAndPort(address.host, address.port);
+      Bound& tcp = bound.emplace_back(Bound{address.host, addresses_.size()});
+      addresses_.push_back(each);
+      builder.AddListeningPort(HostAndPort(address.host, address.port), credentials, &tcp.port);
     }
-    builder.AddListeningPort(text, grpc::InsecureServerCredentials(), &bound[i].port);
   }
-  for (const int fd : options.inherited) {
-    TD_ASSIGN_OR_RETURN(auto socket, InheritedSocket::Take(fd, options.allow_remote));
-    socket->Prepare(builder);
-    inherited_.push_back(std::move(socket));
-  }
-  for (size_t i = 0; i < options.listen.size(); ++i) addresses_.push_back(options.listen[i]);
+  for (const int fd : options.inherited) TD_RETURN_IF_ERROR(take(fd, remote));
   grpc_ = builder.BuildAndStart();
-  for (size_t i = 0; i < bound.size(); ++i) {
-    if (grpc_ == nullptr || bound[i].port == 0) {
-      return Unavailable("cannot listen on {}: is the address in use?", options.listen[i]);
+  for (const Bound& tcp : bound) {
+    std::string& address = addresses_[tcp.address];
+    if (grpc_ == nullptr || tcp.port == 0) {
+      return Unavailable("cannot listen on {}: is the address in use?", address);
     }
-    addresses_[i] = bound[i].host.substr(0, 5) == "unix:"
-                        ? bound[i].host
-                        : HostAndPort(bound[i].host, bound[i].port);
+    address = HostAndPort(tcp.host, tcp.port);
   }
   if (grpc_ == nullptr) return Internal("gRPC did not start");
-  for (const UnixSocket& socket : sockets_) TD_RETURN_IF_ERROR(socket.Protect());
-  for (const auto& socket : inherited_) addresses_.push_back(socket->address());
   admin_service_.SetListening(addresses_);
   for (size_t i = 0; i < runtime_->devices().size(); ++i) {
     grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
   }
-  for (const auto& socket : inherited_) socket->Accept();
+  for (const auto& socket : accepting_) socket->Accept(*grpc_);
   return absl::OkStatus();
 }
 
@@ -164,7 +170,7 @@ bool Server::Drain(absl::Duration timeout) {
   if (grpc_ != nullptr) {
     grpc_->GetHealthCheckService()->SetServingStatus(false);
     // Who connects from here on waits for the next daemon.
-    for (const auto& socket : inherited_) socket->Stop();
+    for (const auto& socket : accepting_) socket->Stop();
     registry_.GoAway("the daemon is shutting down", timeout);
     // Looks again and again rather than being told: it happens once in a daemon's life.
     const auto all_idle = [this] {

@@ -13,12 +13,16 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/runtime/runtime.h"
-#include "server/inherited_socket.h"
+#include "server/auth/authenticator.h"
+#include "server/auth/tls.h"
 #include "server/listen.h"
+#include "server/listening_socket.h"
 #include "server/metrics/endpoint.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/state.h"
@@ -33,9 +37,12 @@ namespace tensord {
 struct ServerOptions {
   std::vector<std::string> listen;  // see listen.h; none: in-process channels only
   std::vector<int> inherited;       // sockets that listen already; the server owns them
-  bool allow_remote = false;        // may listen where other machines can connect
-  std::string metrics_listen;       // HOST:PORT for Prometheus; empty: nothing is measured
-  int metrics_sessions = 20;        // that have metrics of their own
+  unsigned socket_mode = 0600;      // of the unix sockets of `listen`
+  bool insecure = false;            // may listen where other machines can connect, whoever they are
+  std::optional<TlsFiles> tls;      // of TCP; without them it is plain
+  AuthOptions auth;
+  std::string metrics_listen;  // HOST:PORT for Prometheus; empty: nothing is measured
+  int metrics_sessions = 20;   // that have metrics of their own
   SessionLimits limits;
   SchedulerOptions scheduling;
   // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
@@ -59,6 +66,7 @@ class Server {
 
   // What may change while it serves.
   void SetMaxSessionBytes(uint64_t bytes) { registry_.SetMaxSessionBytes(bytes); }
+  void SetTokens(TokenTable tokens) { authenticator_.SetTokens(std::move(tokens)); }
   void SetMetricsSessions(int count) { state_metrics_->SetMaxSessions(count); }
 
   // A function that any thread may call: whether a call to the daemon comes back within `patience`,
@@ -82,6 +90,7 @@ class Server {
   std::unique_ptr<Runtime> runtime_;
   SessionRegistry registry_;
   CallCount calls_;
+  Authenticator authenticator_;
   SessionServiceImpl session_service_;
   AdminServiceImpl admin_service_;
   const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
@@ -89,7 +98,7 @@ class Server {
   std::vector<UnixSocket> sockets_;
   std::vector<std::string> addresses_;
   std::unique_ptr<grpc::Server> grpc_;
-  std::vector<std::unique_ptr<InheritedSocket>> inherited_;
+  std::vector<std::unique_ptr<ListeningSocket>> accepting_;
   bool drained_ = false;
 };
 

@@ -32,6 +32,7 @@ _PKG_CONFIG = {
     "grpc": ["grpc++"],
     "gtest": ["gtest"],
     "gtest_main": ["gtest_main"],
+    "openssl": ["openssl"],
     "prometheus": ["prometheus-cpp-pull"],
     "protobuf": ["protobuf"],
     "pybind11": ["pybind11", "python3"],

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 #include "server/service/describe.h"
@@ -30,6 +31,17 @@ const char* StateName(ObjectState state) {
   return "";
 }
 
+// Whose session it is. Nobody in particular may be anybody.
+bool MayKnow(const Caller& caller, const SessionIdentity& session) {
+  return caller.admin || (!caller.user.empty() && caller.user == session.user);
+}
+
+absl::Status NotAllowed(std::string_view what, const Caller& caller) {
+  return MakeStatus(absl::StatusCode::kPermissionDenied,
+                    "{} is for administrators, and {} is none: see --admin-users", what,
+                    caller.user.empty() ? "a caller without a name" : "'" + caller.user + "'");
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* context,
@@ -44,7 +56,8 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Ping(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContext* context,
                                                       const v1::GetStatusRequest* /*request*/,
                                                       v1::GetStatusReply* reply) {
-  return AnswerNow(calls_, context, "GetStatus", [&] {
+  return AnswerNow(calls_, context, "GetStatus", [&]() -> absl::Status {
+    TD_RETURN_IF_ERROR(authenticator_.Identify(*context).status());
     reply->set_server_version(std::string(kVersion));
     reply->set_pid(getpid());
     reply->set_uptime_ms(absl::ToInt64Milliseconds(absl::Now() - started_));
@@ -65,7 +78,8 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminServiceImpl::ListDevices(grpc::CallbackServerContext* context,
                                                         const v1::ListDevicesRequest* /*request*/,
                                                         v1::ListDevicesReply* reply) {
-  return AnswerNow(calls_, context, "ListDevices", [&] {
+  return AnswerNow(calls_, context, "ListDevices", [&]() -> absl::Status {
+    TD_RETURN_IF_ERROR(authenticator_.Identify(*context).status());
     for (Device* device : registry_.engine().runtime.devices()) {
       v1::ListDevicesReply::Device* out = reply->add_devices();
       *out->mutable_info() = Describe(*device);
@@ -84,13 +98,18 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListDevices(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerContext* context,
                                                          const v1::ListSessionsRequest* /*request*/,
                                                          v1::ListSessionsReply* reply) {
-  return AnswerNow(calls_, context, "ListSessions", [&] {
+  return AnswerNow(calls_, context, "ListSessions", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
     const absl::Time now = absl::Now();
     for (const auto& session : registry_.List()) {
       v1::ListSessionsReply::Session* out = reply->add_sessions();
-      out->set_session_id(session->identity().id);
-      out->set_client_name(session->identity().client_name);
-      out->set_peer(session->identity().peer);
+      const SessionIdentity& identity = session->identity();
+      out->set_session_id(identity.id);
+      if (MayKnow(caller, identity)) {
+        out->set_client_name(identity.client_name);
+        out->set_peer(identity.peer);
+        out->set_user(identity.user);
+      }
       out->set_age_ms(absl::ToInt64Milliseconds(now - session->opened()));
       out->set_last_command_ms_ago(absl::ToInt64Milliseconds(now - session->last_command()));
       *out->mutable_counters() = session->Counters();
@@ -102,10 +121,17 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* AdminServiceImpl::KillSession(grpc::CallbackServerContext* context,
                                                         const v1::KillSessionRequest* request,
                                                         v1::KillSessionReply* reply) {
-  return AnswerNow(calls_, context, "KillSession", [&] {
-    TD_ASSIGN_OR_RETURN(const uint64_t bytes,
-                        registry_.Kill(request->session_id(), request->reason()));
-    reply->set_bytes_freed(bytes);
+  return AnswerNow(calls_, context, "KillSession", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.FindById(request->session_id()));
+    const SessionIdentity& identity = session->identity();
+    if (!MayKnow(caller, identity)) return NotAllowed("ending a session of another user", caller);
+    const std::string reason = Printable(request->reason());
+    Log("service").warn("killing id={} asked_by='{}' reason='{}'", identity.id, caller.user,
+                        reason);
+    reply->set_bytes_freed(
+        registry_.Kill(*session, Cancelled("{} was ended by '{}'{}{}", identity.id, caller.user,
+                                           reason.empty() ? "" : ": ", reason)));
     return absl::OkStatus();
   });
 }
@@ -119,15 +145,25 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListTensors(grpc::CallbackServerCont
       return InvalidArgument("limit {}: at most {} tensors can be listed", limit,
                              kMaxTensorsListed);
     }
-    std::vector<std::pair<std::string, HeldTensor>> held;
-    bool found = request->session_id().empty();
-    for (const auto& session : registry_.List()) {
-      const std::string& id = session->identity().id;
-      if (!request->session_id().empty() && id != request->session_id()) continue;
-      found = true;
-      for (HeldTensor& tensor : session->HeldTensors()) held.emplace_back(id, std::move(tensor));
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    std::vector<std::shared_ptr<Session>> sessions;
+    if (request->session_id().empty()) {
+      sessions = registry_.List();
+      std::erase_if(sessions, [&caller](const auto& session) {
+        return !MayKnow(caller, session->identity());
+      });
+    } else {
+      TD_ASSIGN_OR_RETURN(sessions.emplace_back(), registry_.FindById(request->session_id()));
+      if (!MayKnow(caller, sessions[0]->identity())) {
+        return NotAllowed("seeing what another user holds", caller);
+      }
     }
-    if (!found) return NotFound("there is no session '{}'", request->session_id());
+    std::vector<std::pair<std::string, HeldTensor>> held;
+    for (const auto& session : sessions) {
+      for (HeldTensor& tensor : session->HeldTensors()) {
+        held.emplace_back(session->identity().id, std::move(tensor));
+      }
+    }
     uint64_t bytes = 0;
     for (const auto& [id, tensor] : held) bytes += tensor.bytes;
     const size_t listed = std::min<size_t>(limit, held.size());
@@ -159,8 +195,10 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Drain(grpc::CallbackServerContext* c
                                                   const v1::DrainRequest* /*request*/,
                                                   v1::DrainReply* /*reply*/) {
   return AnswerNow(calls_, context, "Drain", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    if (!caller.admin) return NotAllowed("draining the daemon", caller);
     if (!drain_) return absl::UnimplementedError("this server is part of another process");
-    Log("service").info("drain asked for by peer={}", context->peer());
+    Log("service").info("drain asked_by='{}'", caller.user);
     drain_();
     return absl::OkStatus();
   });
@@ -169,7 +207,8 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Drain(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* AdminServiceImpl::GetCacheStats(
     grpc::CallbackServerContext* context, const v1::GetCacheStatsRequest* /*request*/,
     v1::GetCacheStatsReply* reply) {
-  return AnswerNow(calls_, context, "GetCacheStats", [&] {
+  return AnswerNow(calls_, context, "GetCacheStats", [&]() -> absl::Status {
+    TD_RETURN_IF_ERROR(authenticator_.Identify(*context).status());
     const CacheStats stats = registry_.engine().runtime.cache_stats();
     reply->set_plans(stats.plans);
     reply->set_plan_hits(stats.plan_hits);
@@ -189,6 +228,12 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetCacheStats(
 grpc::ServerUnaryReactor* AdminServiceImpl::ClearCache(grpc::CallbackServerContext* context,
                                                        const v1::ClearCacheRequest* /*request*/,
                                                        v1::ClearCacheReply* reply) {
+  const absl::StatusOr<Caller> caller = authenticator_.Identify(*context);
+  if (!caller.ok() || !caller->admin) {
+    return AnswerNow(calls_, context, "ClearCache", [&] {
+      return caller.ok() ? NotAllowed("clearing the caches", *caller) : caller.status();
+    });
+  }
   // Removing files may take a while, and this thread serves others.
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   registry_.engine().work_pool.Schedule([this, reply, reactor] {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/tensord/v1/admin.grpc.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/service/call.h"
 #include "server/session/registry.h"
 
@@ -18,8 +19,12 @@ namespace tensord {
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
   // `drain` begins to drain the daemon, without waiting; may be null where nothing can.
-  AdminServiceImpl(SessionRegistry& registry, CallCount& calls, std::function<void()> drain)
-      : registry_(registry), calls_(calls), drain_(std::move(drain)) {}
+  AdminServiceImpl(SessionRegistry& registry, CallCount& calls, const Authenticator& authenticator,
+                   std::function<void()> drain)
+      : registry_(registry),
+        calls_(calls),
+        authenticator_(authenticator),
+        drain_(std::move(drain)) {}
 
   // Before the server serves.
   void SetListening(std::vector<std::string> addresses) { listening_ = std::move(addresses); }
@@ -53,6 +58,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
  private:
   SessionRegistry& registry_;
   CallCount& calls_;
+  const Authenticator& authenticator_;
   const std::function<void()> drain_;
   const absl::Time started_ = absl::Now();
   std::vector<std::string> listening_;

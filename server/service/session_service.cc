@@ -72,7 +72,8 @@ class WaitCall final : public grpc::ServerUnaryReactor,
 
 grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* SessionServiceImpl::Session(
     grpc::CallbackServerContext* context) {
-  return SessionStream::Start(registry_, calls_, context->peer());
+  return SessionStream::Start(registry_, calls_, context->peer(),
+                              authenticator_.Identify(*context));
 }
 
 grpc::ServerReadReactor<v1::UploadChunk>* SessionServiceImpl::Upload(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proto/tensord/v1/session.grpc.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/service/call.h"
 #include "server/session/registry.h"
 
@@ -9,8 +10,9 @@ namespace tensord {
 
 class SessionServiceImpl final : public v1::SessionService::CallbackService {
  public:
-  SessionServiceImpl(SessionRegistry& registry, CallCount& calls)
-      : registry_(registry), calls_(calls) {}
+  SessionServiceImpl(SessionRegistry& registry, CallCount& calls,
+                     const Authenticator& authenticator)
+      : registry_(registry), calls_(calls), authenticator_(authenticator) {}
 
   grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* Session(
       grpc::CallbackServerContext* context) override;
@@ -27,6 +29,7 @@ class SessionServiceImpl final : public v1::SessionService::CallbackService {
  private:
   SessionRegistry& registry_;
   CallCount& calls_;
+  const Authenticator& authenticator_;
 };
 
 }  // namespace tensord

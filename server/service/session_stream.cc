@@ -34,15 +34,22 @@ absl::Status CheckHello(const v1::ClientFrame& frame) {
 
 }  // namespace
 
-SessionStream* SessionStream::Start(SessionRegistry& registry, CallCount& calls, std::string peer) {
-  auto* stream = new SessionStream(registry, calls, std::move(peer));
+SessionStream* SessionStream::Start(SessionRegistry& registry, CallCount& calls, std::string peer,
+                                    absl::StatusOr<Caller> caller) {
+  auto* stream = new SessionStream(registry, calls, std::move(peer),
+                                   caller.ok() ? std::move(caller->user) : "");
   stream->self_.reset(stream);
-  stream->Read();
+  if (caller.ok()) {
+    stream->Read();
+  } else {
+    stream->Close(caller.status());
+  }
   return stream;
 }
 
-SessionStream::SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer)
-    : registry_(registry), guard_(calls), peer_(std::move(peer)) {}
+SessionStream::SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer,
+                             std::string user)
+    : registry_(registry), guard_(calls), peer_(std::move(peer)), user_(std::move(user)) {}
 
 void SessionStream::OnReadDone(bool ok) {
   {
@@ -64,7 +71,7 @@ void SessionStream::OnReadDone(bool ok) {
 }
 
 absl::Status SessionStream::Greet(const v1::Hello& hello) {
-  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello, peer_));
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello, peer_, user_));
   {
     absl::ReleasableMutexLock lock(&mu_);
     if (finishing_) {

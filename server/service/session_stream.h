@@ -13,6 +13,7 @@
 #include <string>
 
 #include "proto/tensord/v1/session.pb.h"
+#include "server/auth/authenticator.h"
 #include "server/service/call.h"
 #include "server/session/registry.h"
 
@@ -22,13 +23,15 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
                             public SessionListener,
                             public std::enable_shared_from_this<SessionStream> {
  public:
-  static SessionStream* Start(SessionRegistry& registry, CallCount& calls, std::string peer);
+  // Ends at once if nobody knows the caller who should be known.
+  static SessionStream* Start(SessionRegistry& registry, CallCount& calls, std::string peer,
+                              absl::StatusOr<Caller> caller);
 
   void Wake() override;
   void Close(const absl::Status& status) override;
 
  private:
-  SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer);
+  SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer, std::string user);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -43,7 +46,7 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
 
   SessionRegistry& registry_;
   const CallCount::Guard guard_;
-  const std::string peer_;
+  const std::string peer_, user_;
   std::shared_ptr<SessionStream> self_;  // until OnDone
   // Set once, under the lock, by the first frame; what runs afterwards reads it without.
   std::shared_ptr<Session> session_;

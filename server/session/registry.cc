@@ -14,22 +14,13 @@ namespace tensord {
 namespace {
 
 constexpr size_t kMaxSessions = 10'000;
-constexpr size_t kMaxClientName = 200;
+constexpr size_t kMaxText = 200;
 
 std::string RandomToken() {
   std::string token(16, '\0');
   const ssize_t got = getrandom(token.data(), token.size(), 0);
   TD_CHECK(got == static_cast<ssize_t>(token.size()), "getrandom");
   return token;
-}
-
-// The name ends up in logs and tables, so it must not break lines.
-std::string Printable(std::string_view name) {
-  std::string result(name.substr(0, kMaxClientName));
-  std::replace_if(
-      result.begin(), result.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return result;
 }
 
 // All of a reply's fields are numbers to add up.
@@ -60,8 +51,17 @@ absl::StatusOr<int> WeightOf(v1::Priority priority) {
 
 }  // namespace
 
+std::string Printable(std::string_view name) {
+  std::string result(name.substr(0, kMaxText));
+  std::replace_if(
+      result.begin(), result.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return result;
+}
+
 absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& hello,
-                                                               std::string_view peer) {
+                                                               std::string_view peer,
+                                                               std::string_view user) {
   TD_ASSIGN_OR_RETURN(const int weight, WeightOf(hello.priority()));
   std::shared_ptr<Session> session;
   {
@@ -78,13 +78,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& 
                                                   .token = RandomToken(),
                                                   .client_name = Printable(hello.client_name()),
                                                   .peer = std::string(peer),
+                                                  .user = Printable(user),
                                                   .weight = weight},
                                   engine);
     sessions_[session->identity().token] = session;
   }
-  Log("session").info("opened id={} peer={} client='{}' weight={}", session->identity().id,
-                      session->identity().peer, session->identity().client_name,
-                      session->identity().weight);
+  Log("session").info("opened id={} peer={} user='{}' client='{}' weight={}",
+                      session->identity().id, session->identity().peer, session->identity().user,
+                      session->identity().client_name, session->identity().weight);
   return session;
 }
 
@@ -93,6 +94,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(const std::string
   const auto found = sessions_.find(token);
   if (found != sessions_.end()) return found->second;
   return absl::UnauthenticatedError("the session token is not valid: open a session first");
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindById(std::string_view id) {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [token, session] : sessions_) {
+    if (session->identity().id == id) return session;
+  }
+  return NotFound("there is no session '{}': tensorctl sessions lists them", id);
 }
 
 void SessionRegistry::Close(Session& session) {
@@ -123,17 +132,11 @@ void SessionRegistry::Close(Session& session) {
                       counters.bytes_uploaded(), counters.bytes_downloaded());
 }
 
-absl::StatusOr<uint64_t> SessionRegistry::Kill(std::string_view id, std::string_view reason) {
-  for (const auto& session : List()) {
-    if (session->identity().id != id) continue;
-    const uint64_t bytes = session->Counters().live_bytes();
-    Log("session").warn("killed id={} bytes={} reason='{}'", id, bytes, Printable(reason));
-    session->Close(Cancelled("{} was ended by an operator{}{}", id, reason.empty() ? "" : ": ",
-                             Printable(reason)));
-    Close(*session);  // if no stream did
-    return bytes;
-  }
-  return NotFound("there is no session '{}': see tensorctl sessions", Printable(id));
+uint64_t SessionRegistry::Kill(Session& session, const absl::Status& reason) {
+  const uint64_t bytes = session.Counters().live_bytes();
+  session.Close(reason);
+  Close(session);  // if no stream did
+  return bytes;
 }
 
 void SessionRegistry::GoAway(const std::string& reason, absl::Duration grace) {

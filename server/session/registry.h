@@ -21,17 +21,22 @@
 
 namespace tensord {
 
+// What a client wrote, for logs and tables: short, and without what breaks lines.
+std::string Printable(std::string_view text);
+
 class SessionRegistry {
  public:
   explicit SessionRegistry(SessionEngine engine) : engine_(engine), limits_(engine.limits) {}
 
-  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::Hello& hello, std::string_view peer);
+  absl::StatusOr<std::shared_ptr<Session>> Open(const v1::Hello& hello, std::string_view peer,
+                                                std::string_view user);
   // Unauthenticated for a token that names no session; says no more than that.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
   void Close(Session& session);
-  // By its public name: its client hears `reason`. NotFound if there is no such session; what it
-  // held, in bytes, otherwise.
-  absl::StatusOr<uint64_t> Kill(std::string_view id, std::string_view reason);
+  // By its public id; NotFound if it isn't open.
+  absl::StatusOr<std::shared_ptr<Session>> FindById(std::string_view id);
+  // Ends it, and tells its client why. Returns what it held, in bytes.
+  uint64_t Kill(Session& session, const absl::Status& reason);
 
   // Of sessions that are opened from now on.
   void SetMaxSessionBytes(uint64_t bytes);

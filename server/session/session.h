@@ -67,6 +67,7 @@ struct SessionIdentity {
   std::string token;  // secret: names the session in calls beside the stream
   std::string client_name;
   std::string peer;
+  std::string user;  // empty: nobody knows
   int weight = 4;  // of its part of a device while others want it as well
 };
 

@@ -1,7 +1,8 @@
-#include "server/inherited_socket.h"
+#include "server/listening_socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grpcpp/server_posix.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -26,6 +27,7 @@ namespace {
 struct Name {
   std::string address;
   bool local = true;
+  bool tcp = true;
 };
 
 absl::StatusOr<Name> NameOf(int fd) {
@@ -46,9 +48,9 @@ absl::StatusOr<Name> NameOf(int fd) {
       const size_t length = size - offsetof(sockaddr_un, sun_path);
       const char* path = name.unix_path.sun_path;
       if (length > 1 && path[0] == '\0') {
-        return Name{"unix-abstract:" + std::string(path + 1, length - 1)};
+        return Name{.address = "unix-abstract:" + std::string(path + 1, length - 1), .tcp = false};
       }
-      return Name{"unix:" + std::string(path, strnlen(path, length))};
+      return Name{.address = "unix:" + std::string(path, strnlen(path, length)), .tcp = false};
     }
     case AF_INET:
       inet_ntop(AF_INET, &name.ip4.sin_addr, host, sizeof(host));
@@ -71,8 +73,8 @@ bool Listens(int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InheritedSocket>> InheritedSocket::Take(int fd, bool allow_remote) {
-  std::unique_ptr<InheritedSocket> socket(new InheritedSocket(fd));
+absl::StatusOr<std::unique_ptr<ListeningSocket>> ListeningSocket::Take(int fd, bool allow_remote) {
+  std::unique_ptr<ListeningSocket> socket(new ListeningSocket(fd));
   TD_ASSIGN_OR_RETURN(Name name, NameOf(fd));
   if (!Listens(fd)) {
     return InvalidArgument(
@@ -82,34 +84,37 @@ absl::StatusOr<std::unique_ptr<InheritedSocket>> InheritedSocket::Take(int fd, b
   }
   if (!name.local && !allow_remote) {
     return FailedPrecondition(
-        "descriptor {} listens on {}: other machines could connect, and nothing is encrypted or "
-        "authenticated; give it a loopback address, or add --allow-remote if the network is "
-        "trusted",
+        "descriptor {} listens on {}: other machines could connect, and nothing would be "
+        "encrypted, or anybody let in; give it a loopback address, or give --tls-cert and "
+        "--auth-tokens or --tls-client-ca, or add --insecure if the network is trusted",
         fd, name.address);
   }
   socket->address_ = std::move(name.address);
+  socket->tcp_ = name.tcp;
   return socket;
 }
 
-InheritedSocket::~InheritedSocket() {
+ListeningSocket::~ListeningSocket() {
   Stop();
   close(fd_);
 }
 
-void InheritedSocket::Prepare(grpc::ServerBuilder& builder) {
+void ListeningSocket::Prepare(grpc::ServerBuilder& builder,
+                              std::shared_ptr<grpc::ServerCredentials> credentials) {
+  if (!tcp_) return;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      std::move(credentials));
 }
 
-void InheritedSocket::Accept() {
+void ListeningSocket::Accept(grpc::Server& server) {
   // Another process may take the connection between poll and accept.
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   stop_ = eventfd(0, EFD_CLOEXEC);
-  thread_ = std::jthread([this] { Run(); });
+  thread_ = std::jthread([this, &server] { Run(server); });
 }
 
-void InheritedSocket::Stop() {
+void ListeningSocket::Stop() {
   if (stop_ < 0) return;
   const uint64_t one = 1;
   // An eventfd takes eight bytes at any time.
@@ -119,7 +124,7 @@ void InheritedSocket::Stop() {
   stop_ = -1;
 }
 
-void InheritedSocket::Run() {
+void ListeningSocket::Run(grpc::Server& server) {
   pthread_setname_np(pthread_self(), "td-accept");
   pollfd events[] = {{.fd = stop_, .events = POLLIN, .revents = 0},
                      {.fd = fd_, .events = POLLIN, .revents = 0}};
@@ -128,19 +133,24 @@ void InheritedSocket::Run() {
     if (events[0].revents != 0) return;
     const int connection = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (connection >= 0) {
-      // gRPC asks for this on its own listeners; a unix socket has no use for it.
-      const int on = 1;
-      setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-      parameters.listener_fd = fd_;
-      parameters.fd = connection;
-      acceptor_->HandleNewConnection(&parameters);
+      Hand(connection, server);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The connection stays in the queue, so poll would say it again at once.
       Log("server").error("cannot accept address={} error='{}'", address_, std::strerror(errno));
       poll(events, 1, 100);
     }
   }
+}
+
+void ListeningSocket::Hand(int connection, grpc::Server& server) {
+  if (!tcp_) return grpc::AddInsecureChannelFromFd(&server, connection);
+  // gRPC asks for this on its own listeners.
+  const int on = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  parameters.listener_fd = fd_;
+  parameters.fd = connection;
+  acceptor_->HandleNewConnection(&parameters);
 }
 
 }  // namespace tensord

@@ -1,0 +1,55 @@
+// Who calls, by what the connection or the call proves:
+//
+//   on a unix socket   the user of the process at the other end, by the kernel's word
+//   over TLS           the name in the client's certificate, or the user whose token the call
+//   brings in this process    the daemon itself
+//
+// Whoever proves nothing is nobody, and is refused if proof is required.
+//
+// Thread-safe.
+#pragma once
+
+#include <absl/base/thread_annotations.h>
+#include <absl/status/statusor.h>
+#include <absl/synchronization/mutex.h>
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <vector>
+
+#include "server/auth/tokens.h"
+
+namespace tensord {
+
+struct Caller {
+  std::string user;    // empty: nobody
+  bool admin = false;  // may see and end what others do
+};
+
+struct AuthOptions {
+  // Names of users, of tokens and of certificates. The daemon's own user and root need not be here.
+  std::vector<std::string> admin_users;
+  bool proof_required = false;  // of who comes by TCP
+  TokenTable tokens;
+};
+
+class Authenticator {
+ public:
+  explicit Authenticator(AuthOptions options);
+
+  // Unauthenticated says what is missing.
+  absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
+
+  // Of calls from now on; sessions that are open stay.
+  void SetTokens(TokenTable tokens);
+
+ private:
+  Caller Named(std::string user) const;
+
+  const std::vector<std::string> admin_users_;
+  const bool proof_required_;
+  mutable absl::Mutex mu_;
+  TokenTable tokens_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tensord
