@@ -365,6 +365,27 @@ absl::StatusOr<v1::Priority> ParsePriority(std::string_view name) {
   return InvalidArgument("connect: priority '{}' is none of interactive, normal and batch", name);
 }
 
+// A call on a channel that did not connect says why: nobody is there, or the two don't agree on
+// encryption.
+absl::Status NoAnswer(const std::shared_ptr<grpc::Channel>& channel, const std::string& address) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+  v1::CountersReply reply;
+  const grpc::Status status = v1::SessionService::NewStub(channel)->Counters(&context, {}, &reply);
+  const std::string& why = status.error_message();
+  const auto says = [&](const char* text) { return why.find(text) != std::string::npos; };
+  if (says("andshake") || says("SSL") || says("certificate")) {
+    return Unavailable(
+        "the daemon at {} and this client don't agree on TLS: check the CA's certificate, the name "
+        "in the daemon's, and whether it wants one of the client ({})",
+        address, why);
+  }
+  return Unavailable(
+      "no daemon answers at {}; start one with: tensord --listen {} (if one runs there with "
+      "--tls-cert, connect with tls)",
+      address, address);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
@@ -375,11 +396,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   TD_ASSIGN_OR_RETURN(const v1::Priority priority, ParsePriority(options.priority));
   hello.set_priority(priority);
   auto connection = std::unique_ptr<Connection>(new Connection(address));
-  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                           ChannelArguments(address));
+  TD_ASSIGN_OR_RETURN(const auto channel,
+                      Dial(address, options.security, ChannelArguments(address)));
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
-    return Unavailable("no daemon answers at {}; start one with: tensord --listen {}", address,
-                       address);
+    return NoAnswer(channel, address);
   }
   connection->stub_ = v1::SessionService::NewStub(channel);
   connection->stream_ = std::make_unique<Stream>(address);

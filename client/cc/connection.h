@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cc/security.h"
 #include "core/ir/dtype.h"
 #include "core/wire/handle.h"
 #include "proto/tensord/v1/session.grpc.pb.h"
@@ -40,6 +41,7 @@ struct ConnectOptions {
   // "interactive", "normal" or "batch": the part of a device that the session gets while others
   // want it as well, 16 to 4 to 1.
   std::string priority = "normal";
+  Security security = Security::FromEnvironment();
   absl::Duration connect_timeout = absl::Seconds(10);
   // Of each call that waits: transfers, Wait, Counters.
   absl::Duration timeout = absl::InfiniteDuration();

@@ -1,7 +1,11 @@
 // Errors, dtypes and the client.
 #include <absl/time/time.h>
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "client/python/bind.h"
 #include "core/base/status.h"
@@ -22,12 +26,25 @@ absl::Duration Timeout(const std::optional<double>& seconds) {
 
 std::shared_ptr<Client> Connect(const std::string& address, const std::string& device,
                                 const std::string& name, double connect_timeout,
-                                const std::optional<double>& timeout, const std::string& priority) {
+                                const std::optional<double>& timeout, const std::string& priority,
+                                const std::map<std::string, std::string>& security) {
+  ConnectOptions options;
+  const std::pair<const char*, std::string*> fields[] = {
+      {"ca", &options.security.ca_file},
+      {"cert", &options.security.cert_file},
+      {"key", &options.security.key_file},
+      {"server_name", &options.security.server_name},
+      {"token", &options.security.token}};
+  for (const auto& [field, value] : fields) {
+    if (const auto found = security.find(field); found != security.end()) *value = found->second;
+  }
+  if (security.contains("tls")) options.security.tls = true;
   py::gil_scoped_release release;
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(address, {.client_name = name,
                                 .device = device,
                                 .priority = priority,
+                                .security = std::move(options.security),
                                 .connect_timeout = absl::Seconds(connect_timeout),
                                 .timeout = Timeout(timeout)});
   py::gil_scoped_acquire acquire;

@@ -67,13 +67,15 @@ absl::StatusOr<std::string> Sessions(const Daemon& daemon, absl::Span<const std:
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::ListSessions, &reply));
   if (daemon.options().json) return Json(reply);
   if (reply.sessions_size() == 0) return std::string("no sessions\n");
-  std::vector<std::vector<std::string>> rows = {{"SESSION", "CLIENT", "AGE", "IDLE", "MEMORY",
-                                                 "HANDLES", "RUNS", "DEVICE TIME", "UP", "DOWN"}};
+  std::vector<std::vector<std::string>> rows = {{"SESSION", "USER", "CLIENT", "AGE", "IDLE",
+                                                 "MEMORY", "HANDLES", "RUNS", "DEVICE TIME", "UP",
+                                                 "DOWN"}};
   for (const auto& session : reply.sessions()) {
     const v1::CountersReply& c = session.counters();
-    rows.push_back({session.session_id(), session.client_name(), FormatAge(session.age_ms()),
-                    FormatAge(session.last_command_ms_ago()), FormatBytes(c.live_bytes()),
-                    std::to_string(c.live_handles()), std::to_string(c.programs_run()),
+    rows.push_back({session.session_id(), session.user(), session.client_name(),
+                    FormatAge(session.age_ms()), FormatAge(session.last_command_ms_ago()),
+                    FormatBytes(c.live_bytes()), std::to_string(c.live_handles()),
+                    std::to_string(c.programs_run()),
                     fmt::format("{:.3f}s", static_cast<double>(c.device_ns()) / 1e9),
                     FormatBytes(c.bytes_uploaded()), FormatBytes(c.bytes_downloaded())});
   }
@@ -180,7 +182,8 @@ absl::Span<const Command> Commands() {
       {"top", "", 0, 0, Top, "devices and sessions, live; q ends it"},
       {"devices", "", 0, 0, Devices, "the devices, their memory and queues"},
       {"sessions", "", 0, 0, Sessions, "who is connected and what it costs"},
-      {"sessions kill", "SESSION...", 1, 100, KillSession, "end sessions and free what they hold"},
+      {"sessions kill", "SESSION...", 1, 100, KillSession,
+       "end sessions: yours, or anybody's for administrators"},
       {"buffers", "[SESSION]", 0, 1, Buffers, "the tensors that take most memory"},
       {"cache stats", "", 0, 0, CacheStats, "compiled plans and kernels: kept, found, compiled"},
       {"cache clear", "", 0, 0, CacheClear, "forget compiled plans and kernels, on disk as well"},

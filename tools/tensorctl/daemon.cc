@@ -4,11 +4,6 @@
 
 namespace tensord {
 
-Daemon::Daemon(const ControlOptions& options)
-    : options_(options),
-      stub_(v1::AdminService::NewStub(
-          grpc::CreateChannel(options.address, grpc::InsecureChannelCredentials()))) {}
-
 absl::Status Daemon::Explain(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {

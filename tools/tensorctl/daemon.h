@@ -30,7 +30,8 @@ struct ControlOptions {
 class Daemon {
  public:
   // `options` outlives it.
-  explicit Daemon(const ControlOptions& options);
+  Daemon(const ControlOptions& options, const std::shared_ptr<grpc::Channel>& channel)
+      : options_(options), stub_(v1::AdminService::NewStub(channel)) {}
 
   const ControlOptions& options() const { return options_; }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/cc/security.h"
 #include "core/base/status.h"
 #include "tools/tensorctl/commands.h"
 #include "tools/tensorctl/daemon.h"
@@ -38,6 +39,7 @@ std::string Help(const std::string& default_address) {
                     "  --reason TEXT       of sessions kill: what the client is told\n"
                     "  --timeout DURATION  how long to wait for an answer; default 5s\n"
                     "  --help              print this\n\n"
+                    "TLS and tokens for daemons on other machines: docs/security.md\n\n"
                     "exit code: 0 done, 1 the daemon is not there or refused, 2 wrong usage\n",
                     default_address);
 }
@@ -136,7 +138,13 @@ ControlResult Control(absl::Span<const std::string> arguments, const std::string
         .error = fmt::format("tensorctl: {}\n\n{}", Message(call.status()), Help(default_address))};
   }
   options->show = show;
-  const Daemon daemon(*options);
+  const auto channel = Dial(options->address, Security::FromEnvironment(), {});
+  if (!channel.ok()) {
+    return {.exit_code = 2,
+            .output = {},
+            .error = fmt::format("tensorctl: {}\n", Message(channel.status()))};
+  }
+  const Daemon daemon(*options, *channel);
   absl::StatusOr<std::string> output = call->command->run(daemon, call->operands);
   if (!output.ok()) {
     return {.exit_code = 1,

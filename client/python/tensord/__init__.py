@@ -24,7 +24,7 @@ from tensord.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from tensord.connection import connect, counters, current, synchronize
+from tensord.connection import TLS, connect, counters, current, synchronize
 from tensord.context import Context
 from tensord.creation import (
     Variable,

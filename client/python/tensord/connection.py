@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Any, Literal, NamedTuple, Optional, Union
 
 import _tensord
 from _tensord import Client
@@ -22,9 +22,24 @@ from tensord.errors import FailedPreconditionError, TensordError, UnavailableErr
 _connecting = threading.RLock()
 
 
+class TLS(NamedTuple):
+    """How to connect to a daemon that other machines reach, by PEM files.
+
+    `ca` is of who signs the daemon's certificate, the system's if None; `cert` and `key` are the
+    client's own, where the daemon wants one; `server_name` is what the daemon's certificate says,
+    where that isn't the host of the address.
+    """
+
+    ca: Union[str, os.PathLike[str], None] = None
+    cert: Union[str, os.PathLike[str], None] = None
+    key: Union[str, os.PathLike[str], None] = None
+    server_name: Optional[str] = None
+
+
 def connect(address: Optional[str] = None, *, device: Optional[str] = None,
             timeout: Optional[float] = None, connect_timeout: float = 10.0,
-            priority: Literal["interactive", "normal", "batch"] = "normal") -> Client:
+            priority: Literal["interactive", "normal", "batch"] = "normal",
+            tls: Union[bool, TLS] = False, token: Optional[str] = None) -> Client:
     """Opens a session and makes it the one that new tensors belong to.
 
     Without an address it is the one in TENSORD_ADDRESS; else the user's default socket, if a daemon
@@ -34,13 +49,25 @@ def connect(address: Optional[str] = None, *, device: Optional[str] = None,
     "batch". InvalidArgumentError if it is none of these. `with connect() as client:` closes it at
     the end.
 
+    For an address HOST:PORT of a daemon with certificates, `tls` says how to check it and what to
+    show (True: the system's certificates), and `token` who calls; a token needs TLS and so asks
+    for it. What isn't given is taken from TENSORD_TLS, TENSORD_TLS_CA, TENSORD_TLS_CERT,
+    TENSORD_TLS_KEY, TENSORD_TLS_SERVER_NAME and TENSORD_TOKEN. UnavailableError if the two don't
+    agree on TLS, UnauthenticatedError if the daemon doesn't know the caller. On unix sockets the
+    kernel says who calls, and neither is used.
+
     A connection belongs to its process. In one that is forked afterwards neither it nor another
     one can be used, which is a ConnectionError: start processes by multiprocessing's "spawn".
     """
     _tensord._check_fork()
+    security = {} if token is None else {"token": token}
+    if tls:
+        security["tls"] = "true"
+        if isinstance(tls, TLS):
+            security |= {field: os.fspath(value) for field, value in tls._asdict().items() if value is not None}
     address = address or os.environ.get("TENSORD_ADDRESS") or None
     if address is not None:
-        client = _connect(address, device, timeout, connect_timeout, priority)
+        client = _connect(address, device, timeout, connect_timeout, priority, security)
     else:
         client = (_connect_to_default(device, timeout, priority)
                   or _connect(_private_daemon(), device, timeout, connect_timeout, priority))
@@ -77,10 +104,10 @@ def synchronize() -> None:
 
 
 def _connect(address: str, device: Optional[str], timeout: Optional[float],
-             connect_timeout: float, priority: str) -> Client:
+             connect_timeout: float, priority: str, security: Optional[dict[str, str]] = None) -> Client:
     version = ".".join(str(part) for part in sys.version_info[:3])
     name = f"python {version}, {Path(sys.argv[0] or 'interactive').name}"
-    return _tensord._connect(address, device or "", name, connect_timeout, timeout, priority)
+    return _tensord._connect(address, device or "", name, connect_timeout, timeout, priority, security or {})
 
 
 def _connect_to_default(device: Optional[str], timeout: Optional[float],
@@ -204,4 +231,4 @@ def _exit(self: Client, *exception: object) -> None:
 setattr(Client, "__enter__", _enter)
 setattr(Client, "__exit__", _exit)
 
-__all__ = ["Client", "TensordError", "connect", "counters", "current", "synchronize"]
+__all__ = ["Client", "TLS", "TensordError", "connect", "counters", "current", "synchronize"]
