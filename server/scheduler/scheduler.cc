@@ -69,13 +69,21 @@ std::optional<Scheduler::Turn> Scheduler::Ask(Flow& flow, absl::Span<Device* con
       flow.state_ = State::kBusy;
       return Turn(flow);
     }
-    if (flow.state_ == State::kBusy) {
+    const bool was_busy = flow.state_ == State::kBusy;
+    if (was_busy) {
       Erase(busy_, &flow);
       Want(flow, false);
     }
     flow.devices_.assign(devices.begin(), devices.end());
     flow.expected_ns_ = expected_ns == kUnknown ? window_ns_ : expected_ns;
     Want(flow, true);
+    // Whoever was waited for has lost nothing by being slow to ask, but gains no more than this
+    // run: on a device where the flow had no part it could save up time otherwise.
+    const int64_t credit = was_busy ? Cost(flow.expected_ns_, flow.weight_) : 0;
+    for (Device* device : flow.devices_) {
+      int64_t& time = flow.places_[device].time;
+      time = std::max(time, devices_[device].time - credit);
+    }
     flow.asked_ = ++asked_;
     if (waiting_.empty() && busy_.empty() && RoomOnAll(flow)) {
       Enter(flow);
@@ -129,8 +137,6 @@ void Scheduler::Count(Flow& flow, Device* device, int more) {
 void Scheduler::Want(Flow& flow, bool wants) {
   for (Device* device : flow.devices_) {
     Count(flow, device, wants ? 1 : -1);
-    int64_t& time = flow.places_[device].time;
-    if (wants) time = std::max(time, devices_[device].time);
   }
 }
 

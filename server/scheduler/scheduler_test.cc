@@ -341,6 +341,30 @@ TEST(SchedulerTest, WhoMayWantAnotherTurnIsWaitedFor) {
   EXPECT_EQ(light->submitted, 2);
 }
 
+TEST(SchedulerTest, WhoIsSlowToAskAgainKeepsItsPart) {
+  Simulation simulation;
+  const Ref slow = simulation.Add(kMs, 1);
+  std::vector<Ref> others;
+  for (int i = 0; i < 2; ++i) others.push_back(simulation.Add(kMs));
+  for (const Ref& other : others) simulation.Queue(*other, 1000);
+  // Asks for its next run only when so many others have ended since its turn came: it is busy.
+  constexpr int kRuns = 40, kLate = 8;
+  int steps = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::optional<Scheduler::Turn> turn;
+    for (; steps < 1000; ++steps) {
+      turn = simulation.scheduler.Ask(slow->flow, slow->devices, kMs, {});
+      if (turn) break;
+      ASSERT_NE(simulation.Step(), nullptr);
+    }
+    ASSERT_TRUE(turn);
+    for (int i = 0; i < kLate; ++i, ++steps) ASSERT_NE(simulation.Step(), nullptr);
+    turn->Done({kMs});
+  }
+  // A part of one in nine.
+  EXPECT_NEAR(steps, kRuns * 8, kRuns / 2);
+}
+
 TEST(SchedulerTest, KnowsHowLongEachDeviceWasBusy) {
   Simulation simulation;
   const Ref both = simulation.Add(kMs, 4, {0, 1});
