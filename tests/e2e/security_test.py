@@ -198,12 +198,12 @@ def test_users_of_one_machine():
                 sessions = control(daemon.address, "sessions", user=NOBODY, program=program).stdout
                 assert "session-1" in sessions and "root" not in sessions and "python" not in sessions
                 assert "root" in control(daemon.address, "sessions").stdout
-                for command in (["cache", "clear"], ["end", "--session=session-1"]):
+                for command in (["cache", "clear"], ["sessions", "kill", "session-1"]):
                     refused = control(daemon.address, *command, user=NOBODY, program=program)
                     assert refused.returncode == 1 and "is for administrators" in refused.stderr
                 client.synchronize()
                 assert control(daemon.address, "cache", "clear").returncode == 0
-                assert control(daemon.address, "end", "--session=session-1").returncode == 0
+                assert control(daemon.address, "sessions", "kill", "session-1").returncode == 0
                 with pytest.raises(tensord.TensordError, match="it was ended by 'root'"):
                     client.synchronize()
         with Daemon(Path(folder), "--devices=null", "--socket-mode=0666", "--admin-users=nobody") as daemon:

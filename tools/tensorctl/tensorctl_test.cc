@@ -1,5 +1,6 @@
 #include "tools/tensorctl/tensorctl.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -107,7 +108,8 @@ TEST_F(TensorctlTest, KillEndsOneSessionAndTellsItsClientWhy) {
             "ended session-1, which held 4.0 KiB\n");
   const grpc::Status status = victim->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
-  EXPECT_EQ(status.error_message(), "session-1 was ended by an operator: too?large");
+  EXPECT_THAT(status.error_message(), testing::StartsWith("session-1 was ended by '"));
+  EXPECT_THAT(status.error_message(), testing::EndsWith("': too?large"));
   other->Upload(TensorHandle(0), {7});
   other->SendAndRead();
   EXPECT_EQ(other->Values(TensorHandle(0)), std::vector<float>({7}));
@@ -153,7 +155,7 @@ TEST_F(TensorctlTest, WhatTheDaemonRefusesIsAnError) {
     const char* error;
   } kCases[] = {
       {{"sessions", "kill", "session-9"},
-       "there is no session 'session-9': see tensorctl sessions"},
+       "there is no session 'session-9': tensorctl sessions lists them"},
       {{"buffers", "session-9"}, "there is no session 'session-9'"},
       {{"buffers", "--count=20000"}, "limit 20000: at most 10000 tensors can be listed"},
       {{"top", "--json"}, "top prints no JSON"},
