@@ -193,6 +193,8 @@ const Flag kFlags[] = {
      "size of one tensor"},
     {"max-session-bytes", "BYTES", "1TiB", &Flags::max_session_bytes, Scope::kReload, nullptr,
      "size of all tensors that one session holds; a change is for sessions opened later"},
+    {"session-lease", "DURATION", "30s", &Flags::session_lease, Scope::kStart, nullptr,
+     "how long a session lives on when its connection breaks; 0: not at all"},
     {"drain-timeout", "DURATION", "30s", &Flags::drain_timeout, Scope::kReload, nullptr,
      "how long work that was accepted may take after SIGTERM"},
     {"log-level", "LEVEL", "info", &Flags::log_level, Scope::kReload, KnownLevel,

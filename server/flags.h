@@ -43,6 +43,7 @@ struct Flags {
   int64_t max_graph_nodes = 0;
   uint64_t max_tensor_bytes = 0;
   uint64_t max_session_bytes = 0;
+  absl::Duration session_lease;
   absl::Duration drain_timeout;
   std::string log_level;
   std::string log_file;

@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
   limits.graph.max_tensor_bytes = static_cast<int64_t>(flags.max_tensor_bytes);
   limits.max_session_bytes = flags.max_session_bytes;
   limits.max_message_bytes = flags.max_message_bytes;
+  limits.max_lease = flags.session_lease;
   // Sockets from a service manager take the place of the default, not of what somebody asked for.
   const bool asked = inherited.empty() || configuration.Origin("listen") != kDefaultOrigin;
   std::optional<TlsFiles> tls;

@@ -24,10 +24,12 @@ constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 void Configure(grpc::ServerBuilder& builder, const SessionLimits& limits) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes));
   builder.SetMaxSendMessageSize(-1);
-  // A half-open connection is noticed in 30 seconds; clients may probe as well.
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  // A half-open connection is noticed in 15 seconds; clients probe as well. Pings must go on while
+  // no data flows.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   // Else a second daemon could share the port, and half the clients.
@@ -188,7 +190,7 @@ bool Server::Drain(absl::Duration timeout) {
     grpc_->Shutdown(absl::ToChronoTime(end));
     grpc_->Wait();
     // A stream that was opened while all this happened.
-    for (const auto& session : registry_.List()) session->End();
+    for (const auto& session : registry_.List()) registry_.Close(*session);
     calls_.AwaitNone();
     grpc_ = nullptr;
   }

@@ -22,14 +22,14 @@ TEST_F(ServerTest, WelcomeSaysWhatThereIs) {
 TEST_F(ServerTest, ClientsOfOtherVersionsLearnTheRemedy) {
   StartServer();
   TestClient client(channel_);
-  EXPECT_FALSE(client.Hello(2, 3));
+  EXPECT_FALSE(client.Hello({.min_version = 2, .max_version = 3}));
   const grpc::Status status = client.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(status.error_message(),
             "the client speaks protocol versions 2 to 3, this daemon (tensord 0.1.0) speaks 1 to "
             "1: upgrade the daemon");
   TestClient range(channel_);
-  EXPECT_TRUE(range.Hello(0, 9));
+  EXPECT_TRUE(range.Hello({.min_version = 0, .max_version = 9}));
   EXPECT_EQ(range.welcome.version(), 1u);
 }
 

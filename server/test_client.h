@@ -60,11 +60,22 @@ class TestClient {
     Finish();
   }
 
-  bool Hello(uint32_t min_version = 1, uint32_t max_version = 1) {
+  struct HelloOptions {
+    uint32_t min_version = 1;
+    uint32_t max_version = 1;
+    uint32_t lease_ms = 0;
+    std::string token;  // of the session to resume
+    uint64_t acknowledged = 0;
+  };
+  bool Hello() { return Hello(HelloOptions{}); }
+  bool Hello(const HelloOptions& options) {
     v1::ClientFrame frame;
-    frame.mutable_hello()->set_min_version(min_version);
-    frame.mutable_hello()->set_max_version(max_version);
+    frame.mutable_hello()->set_min_version(options.min_version);
+    frame.mutable_hello()->set_max_version(options.max_version);
     frame.mutable_hello()->set_client_name("test");
+    frame.mutable_hello()->set_lease_ms(options.lease_ms);
+    frame.mutable_hello()->set_resume_token(options.token);
+    frame.set_acknowledged(options.acknowledged);
     v1::ServerFrame reply;
     if (!stream_->Write(frame) || !stream_->Read(&reply)) return false;
     welcome = reply.welcome();
@@ -115,6 +126,7 @@ class TestClient {
     copy->set_device(device);
   }
   void Send() {
+    if (acknowledges) frame_.set_acknowledged(events);
     stream_->Write(frame_);
     frame_.Clear();
   }
@@ -153,6 +165,19 @@ class TestClient {
     v1::ServerFrame frame;
     while (!go_away && stream_->Read(&frame)) Take(frame);
     return go_away;
+  }
+
+  // Breaks the stream off, without a goodbye.
+  void Drop() {
+    context_.TryCancel();
+    Finish();
+  }
+  grpc::Status EndSession() {
+    grpc::ClientContext context;
+    v1::EndSessionRequest request;
+    request.set_session_token(welcome.session_token());
+    v1::EndSessionReply reply;
+    return stub_->EndSession(&context, request, &reply);
   }
 
   // Ends the stream from our side, or takes its end.
@@ -247,6 +272,8 @@ class TestClient {
   v1::Welcome welcome;
   uint64_t sequence = 0;
   uint64_t acknowledged = 0;
+  uint64_t events = 0;  // that we have
+  bool acknowledges = true;
   std::vector<v1::Completion> completions;
   std::vector<v1::CommandError> errors;
   bool go_away = false;
@@ -254,6 +281,7 @@ class TestClient {
  private:
   void Take(const v1::ServerFrame& frame) {
     acknowledged = std::max(acknowledged, frame.acknowledged());
+    events = std::max(events, frame.events());
     completions.insert(completions.end(), frame.completions().begin(), frame.completions().end());
     errors.insert(errors.end(), frame.errors().begin(), frame.errors().end());
     go_away |= frame.has_go_away();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,6 +65,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetStatus(grpc::CallbackServerContex
     reply->set_draining(registry_.going_away());
     reply->mutable_listening()->Add(listening_.begin(), listening_.end());
     reply->set_sessions(registry_.List().size());
+    reply->set_sessions_parked(registry_.parked());
     reply->set_sessions_total(registry_.total());
     reply->set_programs_run(registry_.Counters().programs_run());
     uint64_t resident = 0;
@@ -113,6 +115,10 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
       out->set_age_ms(absl::ToInt64Milliseconds(now - session->opened()));
       out->set_last_command_ms_ago(absl::ToInt64Milliseconds(now - session->last_command()));
       *out->mutable_counters() = session->Counters();
+      if (const std::optional<absl::Time> until = session->parked_until()) {
+        out->set_parked(true);
+        out->set_lease_ms_left(absl::ToInt64Milliseconds(std::max(*until - now, {})));
+      }
     }
     return absl::OkStatus();
   });

@@ -9,7 +9,7 @@ namespace tensord {
 
 DownloadCall* DownloadCall::Start(SessionRegistry& registry, CallCount& calls,
                                   const v1::DownloadRequest& request) {
-  auto* call = new DownloadCall(calls);
+  auto* call = new DownloadCall(calls, request);
   call->self_.reset(call);
   absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
   if (!session.ok()) {
@@ -32,6 +32,8 @@ void DownloadCall::Begin(absl::StatusOr<Awaited> awaited) {
   chunk_.set_dtype(static_cast<uint32_t>(buffer.dtype));
   for (int64_t dim : buffer.shape) chunk_.add_shape(dim);
   chunk_.set_total_bytes(buffer.memory->size());
+  chunk_.set_version(source_.version);
+  if (version_ == source_.version) sent_ = std::min<uint64_t>(offset_, buffer.memory->size());
   Next();
 }
 

@@ -23,7 +23,8 @@ class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
                              const v1::DownloadRequest& request);
 
  private:
-  explicit DownloadCall(CallCount& calls) : guard_(calls) {}
+  DownloadCall(CallCount& calls, const v1::DownloadRequest& request)
+      : guard_(calls), offset_(request.offset()), version_(request.version()) {}
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -34,6 +35,7 @@ class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
   void End(const absl::Status& status);
 
   const CallCount::Guard guard_;
+  const uint64_t offset_, version_;  // to go on from
   const absl::Time begin_ = absl::Now();
   std::shared_ptr<DownloadCall> self_;  // until OnDone
   std::shared_ptr<CommandWait> wait_;

@@ -86,6 +86,17 @@ grpc::ServerWriteReactor<v1::DownloadChunk>* SessionServiceImpl::Download(
   return DownloadCall::Start(registry_, calls_, *request);
 }
 
+grpc::ServerUnaryReactor* SessionServiceImpl::EndSession(grpc::CallbackServerContext* context,
+                                                         const v1::EndSessionRequest* request,
+                                                         v1::EndSessionReply* /*reply*/) {
+  return AnswerNow(calls_, context, "EndSession", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    session->Close(absl::OkStatus());  // its stream, if it has one
+    registry_.Close(*session);
+    return absl::OkStatus();
+  });
+}
+
 grpc::ServerUnaryReactor* SessionServiceImpl::Wait(grpc::CallbackServerContext* /*context*/,
                                                    const v1::WaitRequest* request,
                                                    v1::WaitReply* reply) {

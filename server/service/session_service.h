@@ -20,6 +20,9 @@ class SessionServiceImpl final : public v1::SessionService::CallbackService {
                                                    v1::UploadReply* reply) override;
   grpc::ServerWriteReactor<v1::DownloadChunk>* Download(
       grpc::CallbackServerContext* context, const v1::DownloadRequest* request) override;
+  grpc::ServerUnaryReactor* EndSession(grpc::CallbackServerContext* context,
+                                       const v1::EndSessionRequest* request,
+                                       v1::EndSessionReply* reply) override;
   grpc::ServerUnaryReactor* Wait(grpc::CallbackServerContext* context,
                                  const v1::WaitRequest* request, v1::WaitReply* reply) override;
   grpc::ServerUnaryReactor* Counters(grpc::CallbackServerContext* context,

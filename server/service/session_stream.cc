@@ -26,9 +26,6 @@ absl::Status CheckHello(const v1::ClientFrame& frame) {
         hello.min_version(), hello.max_version(), kVersion, kMinProtocolVersion,
         kMaxProtocolVersion, hello.max_version() < kMinProtocolVersion ? "client" : "daemon");
   }
-  if (!hello.resume_token().empty()) {
-    return NotFound("sessions of this daemon end with their stream: open a new one");
-  }
   return absl::OkStatus();
 }
 
@@ -56,51 +53,73 @@ void SessionStream::OnReadDone(bool ok) {
     absl::MutexLock lock(&mu_);
     reading_ = false;
   }
-  if (!ok) return Close(absl::OkStatus());  // the client has said all, or is gone
+  if (!ok) return Over(absl::OkStatus(), With::kAttachment);  // the client is gone
   absl::Status status;
   if (session_ == nullptr) {
     status = CheckHello(in_);
-    if (status.ok()) status = Greet(in_.hello());
+    if (status.ok()) status = Greet(in_);
   } else if (in_.has_hello()) {
     status = InvalidArgument("Hello stands in the first frame only");
   } else {
-    status = session_->Receive(in_.mutable_commands());
+    status = session_->Receive(attachment_, in_);
   }
+  if (absl::IsAborted(status)) return Replaced();
   if (!status.ok()) return Close(status);
-  if (session_->HasRoom()) Read();
+  if (session_->HasRoom(attachment_)) Read();
 }
 
-absl::Status SessionStream::Greet(const v1::Hello& hello) {
-  TD_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, registry_.Open(hello, peer_, user_));
+absl::Status SessionStream::Greet(const v1::ClientFrame& frame) {
+  const v1::Hello& hello = frame.hello();
+  const bool resumes = !hello.resume_token().empty();
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      resumes ? registry_.FindToResume(hello.resume_token(), user_)
+              : registry_.Open(hello, peer_, user_);
+  TD_RETURN_IF_ERROR(session.status());
+  bool cancelled;
   {
-    absl::ReleasableMutexLock lock(&mu_);
-    if (finishing_) {
-      // Cancelled meanwhile, by a thread that saw no session to close.
-      lock.Release();
-      registry_.Close(*session);
-      return Cancelled("the call was cancelled");
+    absl::MutexLock lock(&mu_);
+    cancelled = finishing_;  // by a thread that saw no session to leave
+    if (!cancelled) {
+      session_ = *session;
+      // Welcome is the first frame: what others have to tell waits behind it.
+      writing_ = true;
+      ++starting_;
     }
-    session_ = std::move(session);
-    writing_ = true;
-    ++starting_;
   }
-  Welcome(std::min(hello.max_version(), kMaxProtocolVersion), out_.mutable_welcome());
-  StartWrite(&out_);
+  if (cancelled) {
+    if (!resumes) registry_.Close(**session);
+    return Cancelled("the call was cancelled");
+  }
+  absl::StatusOr<Attachment> attachment =
+      registry_.Attach(*session_, weak_from_this(), frame.acknowledged());
+  if (attachment.ok()) {
+    attachment_ = attachment->number;
+    if (attachment->replaced) attachment->replaced->Replaced();
+    Welcome(hello, *attachment, out_.mutable_welcome());
+    StartWrite(&out_);
+  }
+  bool left;
   {
     absl::MutexLock lock(&mu_);
     --starting_;
+    if (!attachment.ok()) writing_ = false;  // else the write is under way, or over already
+    left = finishing_;
   }
+  // It was cancelled before it had an attachment to leave.
+  if (left && attachment.ok()) registry_.Detach(*session_, attachment_);
   MaybeFinish();
-  session_->SetListener(weak_from_this());  // only now, so that Welcome is the first frame
-  if (registry_.going_away()) Wake();
-  return absl::OkStatus();
+  return attachment.status();
 }
 
-void SessionStream::Welcome(uint32_t version, v1::Welcome* welcome) {
-  welcome->set_version(version);
+void SessionStream::Welcome(const v1::Hello& hello, const Attachment& attachment,
+                            v1::Welcome* welcome) {
+  welcome->set_version(std::min(hello.max_version(), kMaxProtocolVersion));
   welcome->set_session_id(session_->identity().id);
   welcome->set_session_token(session_->identity().token);
   welcome->set_server_version(std::string(kVersion));
+  welcome->set_lease_ms(absl::ToInt64Milliseconds(session_->identity().lease));
+  welcome->set_resumed(!hello.resume_token().empty());
+  welcome->set_received(attachment.received);
   const SessionLimits& limits = session_->limits();
   v1::Limits* out = welcome->mutable_limits();
   out->set_max_message_bytes(limits.max_message_bytes);
@@ -132,7 +151,7 @@ void SessionStream::Read() {
 
 void SessionStream::Wake() {
   Write();
-  if (session_->TakeRoom()) Read();
+  if (session_->TakeRoom(attachment_)) Read();
 }
 
 void SessionStream::Write() {
@@ -149,7 +168,7 @@ void SessionStream::Write() {
       absl::MutexLock lock(&mu_);
       write_again_ = false;
     }
-    something = session_->TakeFrame(&out_);
+    something = session_->TakeFrame(attachment_, &out_);
     absl::MutexLock lock(&mu_);
     if (something || !write_again_) {
       writing_ = something;
@@ -172,14 +191,20 @@ void SessionStream::OnWriteDone(bool ok) {
   if (ok) {
     Wake();
   } else {
-    Close(Cancelled("the client is gone"));
+    Over(Cancelled("the client is gone"), With::kAttachment);
   }
   MaybeFinish();
 }
 
-void SessionStream::OnCancel() { Close(Cancelled("the call was cancelled")); }
+void SessionStream::OnCancel() { Over(Cancelled("the call was cancelled"), With::kAttachment); }
 
-void SessionStream::Close(const absl::Status& status) {
+void SessionStream::Close(const absl::Status& status) { Over(status, With::kSession); }
+
+void SessionStream::Replaced() {
+  Over(absl::AbortedError("the session goes on on another stream"), With::kAttachment);
+}
+
+void SessionStream::Over(const absl::Status& status, With with) {
   std::shared_ptr<Session> session;
   {
     absl::MutexLock lock(&mu_);
@@ -188,7 +213,8 @@ void SessionStream::Close(const absl::Status& status) {
     last_word_ = status;
     session = session_;
   }
-  if (session) registry_.Close(*session);
+  if (session && with == With::kSession) registry_.Close(*session);
+  if (session && with == With::kAttachment) registry_.Detach(*session, attachment_);
   MaybeFinish();
 }
 

@@ -1,5 +1,6 @@
 // The stream of one session: frames in to the session, frames out from it. No thread belongs to it;
-// whichever thread has something for the client starts the write.
+// whichever thread has something for the client starts the write. When it breaks, the session goes
+// on without it for its lease.
 //
 // Thread-safe. Owns itself until gRPC is done with it; the session knows it weakly.
 #pragma once
@@ -8,6 +9,7 @@
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,6 +31,7 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
 
   void Wake() override;
   void Close(const absl::Status& status) override;
+  void Replaced() override;
 
  private:
   SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer, std::string user);
@@ -41,8 +44,11 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
   void Read();
   void Write();
   void MaybeFinish();
-  absl::Status Greet(const v1::Hello& hello);
-  void Welcome(uint32_t version, v1::Welcome* welcome);
+  absl::Status Greet(const v1::ClientFrame& frame);
+  void Welcome(const v1::Hello& hello, const Attachment& attachment, v1::Welcome* welcome);
+  // The stream is over, and with it the session, or else its present attachment.
+  enum class With { kSession, kAttachment };
+  void Over(const absl::Status& status, With with);
 
   SessionRegistry& registry_;
   const CallCount::Guard guard_;
@@ -50,6 +56,9 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
   std::shared_ptr<SessionStream> self_;  // until OnDone
   // Set once, under the lock, by the first frame; what runs afterwards reads it without.
   std::shared_ptr<Session> session_;
+  // Of the stream to the session; 0 before it has it. Sequentially consistent, although it
+  // publishes nothing: whoever finds it 0 is heard after the Welcome, which is under way then.
+  std::atomic<uint64_t> attachment_ = 0;
   v1::ClientFrame in_;   // belongs to the read under way
   v1::ServerFrame out_;  // belongs to the write under way
 

@@ -18,6 +18,8 @@ void UploadCall::OnReadDone(bool ok) {
   if (!ok) {
     if (!claimed_) return End(InvalidArgument("an upload needs a first chunk"));
     if (settled_) return End(absl::OkStatus());
+    // Cut off, or on purpose: another call goes on.
+    if (session_->resumable()) return End(absl::OkStatus());
     return End(InvalidArgument("the upload ended after {} of {} bytes", stored_, target_.bytes));
   }
   if (!claimed_) {
@@ -35,16 +37,18 @@ absl::Status UploadCall::Begin() {
     return InvalidArgument("a chunk has {} bytes, more than the limit of {}", chunk_.data().size(),
                            session_->limits().max_chunk_bytes);
   }
-  transfer_id_ = chunk_.transfer_id();
+  request_ = {.transfer_id = chunk_.transfer_id(),
+              .ticket = session_->NewTicket(),
+              .total_bytes = chunk_.total_bytes(),
+              .handle = chunk_.handle()};
   {
     absl::MutexLock lock(&mu_);
     if (phase_ == Phase::kEnded) return absl::OkStatus();
     phase_ = Phase::kParked;
   }
-  session_->BeginUpload(transfer_id_, chunk_.total_bytes(),
-                        [self = shared_from_this()](absl::StatusOr<UploadTarget> target) {
-                          self->Claimed(std::move(target));
-                        });
+  session_->BeginUpload(request_, [self = shared_from_this()](absl::StatusOr<UploadTarget> target) {
+    self->Claimed(std::move(target));
+  });
   return absl::OkStatus();
 }
 
@@ -56,12 +60,14 @@ void UploadCall::Claimed(absl::StatusOr<UploadTarget> target) {
     if (!cancelled) phase_ = Phase::kReading;
   }
   if (cancelled) {
-    if (target.ok()) session_->EndUpload(transfer_id_, Cancelled("the call was cancelled"));
+    if (target.ok()) LeaveTransfer();
     return;
   }
   if (!target.ok()) return End(target.status());
   target_ = *std::move(target);
+  stored_ = target_.stored;
   claimed_ = true;
+  if (target_.buffer == nullptr) return End(absl::OkStatus());  // it was complete
   if (const absl::Status status = Store(); !status.ok()) return End(status);
   StartRead(&chunk_);
 }
@@ -72,7 +78,11 @@ absl::Status UploadCall::Store() {
     return InvalidArgument("a chunk has {} bytes, more than the limit of {}", data.size(),
                            session_->limits().max_chunk_bytes);
   }
-  if (chunk_.offset() != stored_) {
+  if (chunk_.abandon()) {
+    return InvalidArgument("the client gave the upload up after {} of {} bytes", stored_,
+                           target_.bytes);
+  }
+  if (chunk_.offset() != stored_ && !data.empty()) {
     return InvalidArgument("a chunk starts at {} where {} was due: chunks come in order",
                            chunk_.offset(), stored_);
   }
@@ -80,15 +90,16 @@ absl::Status UploadCall::Store() {
     return InvalidArgument("the upload brings more than the {} bytes that it announced",
                            target_.bytes);
   }
+  TD_RETURN_IF_ERROR(session_->BeginChunk(request_));
   if (target_.data != nullptr && !data.empty()) {
     std::memcpy(target_.data + stored_, data.data(), data.size());
   }
   stored_ += data.size();
-  session_->CountUploaded(data.size());
+  session_->EndChunk(request_, data.size());
   // Runs that wait for the tensor need not wait for the end of the call.
   if (stored_ == target_.bytes && !settled_) {
     settled_ = true;
-    session_->EndUpload(transfer_id_, absl::OkStatus());
+    session_->EndUpload(request_, absl::OkStatus());
   }
   return absl::OkStatus();
 }
@@ -100,9 +111,18 @@ void UploadCall::OnCancel() {
     phase_ = Phase::kEnded;
   }
   const absl::Status status = Cancelled("the call was cancelled");
-  session_->EndUpload(transfer_id_, status);
+  LeaveTransfer();
   guard_.Ended("Upload", begin_, status);
   Finish(ToGrpc(status));
+}
+
+// The call is over before the transfer: in a session with a lease another one may go on.
+void UploadCall::LeaveTransfer() {
+  if (session_->resumable()) {
+    session_->PauseUpload(request_);
+  } else {
+    session_->EndUpload(request_, Cancelled("the call was cancelled"));
+  }
 }
 
 void UploadCall::End(const absl::Status& status) {
@@ -111,7 +131,9 @@ void UploadCall::End(const absl::Status& status) {
     if (phase_ == Phase::kEnded) return;
     phase_ = Phase::kEnded;
   }
-  if (claimed_ && !settled_) session_->EndUpload(transfer_id_, status);
+  if (claimed_ && !settled_) {
+    status.ok() ? LeaveTransfer() : session_->EndUpload(request_, status);
+  }
   reply_->set_bytes(stored_);
   guard_.Ended("Upload", begin_, status);
   Finish(ToGrpc(status));

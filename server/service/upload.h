@@ -30,6 +30,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   void OnDone() override;
 
   absl::Status Begin();
+  void LeaveTransfer();
   void Claimed(absl::StatusOr<UploadTarget> target);
   absl::Status Store();
   void End(const absl::Status& status);
@@ -42,7 +43,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   v1::UploadChunk chunk_;
 
   std::shared_ptr<Session> session_;
-  uint64_t transfer_id_ = 0;
+  Session::UploadRequest request_;
   UploadTarget target_;
   uint64_t stored_ = 0;
   bool claimed_ = false;  // the transfer is ours to end

@@ -75,6 +75,10 @@ class FairnessTest : public testing::Test {
       compiled.WaitForNotification();
     }
 
+    void Listen(const std::shared_ptr<SessionListener>& listener) {
+      attachment_ = session->Attach(listener, 0)->number;
+    }
+
     // All at once; when this returns the session has asked for its turn.
     void Run(int runs) {
       for (int i = 0; i < runs; ++i) {
@@ -93,7 +97,7 @@ class FairnessTest : public testing::Test {
     // Those whose end the client was told, with how, in order.
     std::vector<v1::Completion> Completions() {
       v1::ServerFrame frame;
-      while (session->TakeFrame(&frame)) {
+      while (session->TakeFrame(attachment_, &frame)) {
         completions_.insert(completions_.end(), frame.completions().begin(),
                             frame.completions().end());
       }
@@ -112,12 +116,13 @@ class FairnessTest : public testing::Test {
       return command;
     }
     void Send() {
-      const absl::Status status = session->Receive(frame_.mutable_commands());
+      const absl::Status status = session->Receive(attachment_, frame_);
       EXPECT_TRUE(status.ok()) << status;
       frame_.Clear();
     }
 
     v1::ClientFrame frame_;
+    uint64_t attachment_ = 0;
     uint64_t sequence_ = 0;
     uint32_t results_ = 0;
     std::vector<v1::Completion> completions_;
@@ -138,7 +143,7 @@ class FairnessTest : public testing::Test {
                    .scheduler = scheduler_,
                    .limits = {}},
                   weight);
-    client.session->SetListener(told_);
+    client.Listen(told_);
     sessions_.push_back(client.session);
     return client;
   }
@@ -163,6 +168,7 @@ class FairnessTest : public testing::Test {
    public:
     void Wake() override { absl::MutexLock lock(&mu_); }
     void Close(const absl::Status& /*status*/) override {}
+    void Replaced() override {}
     template <typename Condition>
     void Await(const Condition& condition) {
       absl::MutexLock lock(&mu_);

@@ -1,4 +1,4 @@
-// Session: receiving commands, their order, and what goes back to the client.
+// Session: receiving commands, their order, and who waits for them.
 #include <absl/algorithm/container.h>
 
 #include <utility>
@@ -13,8 +13,6 @@ namespace {
 // An acknowledgement by itself is worth a frame only now and then: most ride on completions.
 constexpr uint64_t kAcknowledgeEvery = 64;
 
-absl::Status SessionEnded() { return Cancelled("the session has ended"); }
-
 }  // namespace
 
 Session::Session(SessionIdentity identity, SessionEngine engine)
@@ -22,20 +20,20 @@ Session::Session(SessionIdentity identity, SessionEngine engine)
 
 Session::~Session() = default;
 
-void Session::SetListener(std::weak_ptr<SessionListener> listener) {
-  absl::MutexLock lock(&mu_);
-  listener_ = std::move(listener);
-}
+absl::Status Session::SessionEnded() { return Cancelled("the session has ended"); }
 
-absl::Status Session::Receive(google::protobuf::RepeatedPtrField<v1::Command>* commands) {
+absl::Status Session::Receive(uint64_t attachment, v1::ClientFrame& frame) {
   {
     absl::MutexLock lock(&mu_);
-    if (static_cast<uint32_t>(commands->size()) > limits().max_commands_per_frame) {
+    if (attachment != attachment_) return absl::AbortedError("another stream has the session");
+    if (static_cast<uint32_t>(frame.commands_size()) > limits().max_commands_per_frame) {
       return ResourceExhausted("a frame carries {} commands, more than the limit of {}",
-                               commands->size(), limits().max_commands_per_frame);
+                               frame.commands_size(), limits().max_commands_per_frame);
     }
+    TD_RETURN_IF_ERROR(Acknowledge(frame.acknowledged()));
+    if (frame.commands().empty()) return absl::OkStatus();
     last_command_ = absl::Now();
-    for (v1::Command& command : *commands) {
+    for (v1::Command& command : *frame.mutable_commands()) {
       if (command.sequence() <= received_) continue;  // sent again after it had arrived
       if (command.sequence() != received_ + 1) {
         return InvalidArgument("command {} arrived where {} was due: numbers have no gaps",
@@ -51,8 +49,9 @@ absl::Status Session::Receive(google::protobuf::RepeatedPtrField<v1::Command>* c
   return absl::OkStatus();
 }
 
-bool Session::HasRoom() {
+bool Session::HasRoom(uint64_t attachment) {
   absl::MutexLock lock(&mu_);
+  if (attachment != attachment_) return false;
   reader_waits_ = Full();
   return !reader_waits_;
 }
@@ -64,9 +63,9 @@ bool Session::Full() const {
          answers >= limits().max_pending_commands || queued_bytes_ > limits().max_message_bytes;
 }
 
-bool Session::TakeRoom() {
+bool Session::TakeRoom(uint64_t attachment) {
   absl::MutexLock lock(&mu_);
-  if (!reader_waits_ || Full()) return false;
+  if (attachment != attachment_ || !reader_waits_ || Full()) return false;
   reader_waits_ = false;
   return true;
 }
@@ -137,7 +136,8 @@ void Session::Poke() {
 
 bool Session::WorthAFrame() const {
   if (ended_) return false;
-  return something_to_tell_ || executed_ >= acknowledged_ + kAcknowledgeEvery ||
+  return something_to_tell_ || next_kept_ < kept_.size() ||
+         executed_ >= acknowledged_ + kAcknowledgeEvery ||
          (executed_ > acknowledged_ && in_flight_ == 0);
 }
 
@@ -150,32 +150,10 @@ void Session::Flush() {
   if (listener) listener->Wake();
 }
 
-bool Session::TakeFrame(v1::ServerFrame* frame) {
-  frame->Clear();
-  absl::MutexLock lock(&mu_);
-  if (!WorthAFrame()) return false;
-  told_all_ = accept_until_ && AllDone();
-  frame->Swap(&outgoing_);
-  something_to_tell_ = false;
-  frame->set_acknowledged(executed_);
-  acknowledged_ = executed_;
-  return true;
-}
-
-void Session::GoAway(const std::string& reason, absl::Duration grace) {
-  {
-    absl::MutexLock lock(&mu_);
-    if (accept_until_) return;
-    accept_until_ = received_;
-    outgoing_.mutable_go_away()->set_reason(reason);
-    outgoing_.mutable_go_away()->set_grace_ms(absl::ToInt64Milliseconds(grace));
-    something_to_tell_ = true;
-  }
-  Flush();
-}
-
 bool Session::AllDone() const {
-  const auto arriving = [](const auto& transfer) { return transfer.second.claimed; };
+  const auto arriving = [](const auto& transfer) {
+    return transfer.second.call.ticket != 0 && !transfer.second.parked;
+  };
   const bool executed = accept_until_ ? executed_ >= *accept_until_ : queue_.empty();
   return executed && in_flight_ == 0 && compiling_ == 0 && copying_ == 0 && pins_ == 0 &&
          absl::c_none_of(transfers_, arriving);
@@ -183,41 +161,8 @@ bool Session::AllDone() const {
 
 bool Session::Idle() {
   absl::MutexLock lock(&mu_);
-  return ended_ || (AllDone() && (!something_to_tell_ || told_all_));
-}
-
-void Session::Close(const absl::Status& status) {
-  std::shared_ptr<SessionListener> listener;
-  {
-    absl::MutexLock lock(&mu_);
-    listener = listener_.lock();
-  }
-  if (listener) listener->Close(status);
-}
-
-void Session::End() {
-  // What dies here may be large, and callbacks take locks: both happen after the lock.
-  std::vector<Waiter> waiters;
-  absl::flat_hash_map<uint64_t, Transfer> transfers;
-  HandleTable<Tensor> tensors(Handle::kTensor);
-  HandleTable<LoadedProgram> programs(Handle::kProgram);
-  std::deque<Queued> dropped;
-  {
-    absl::MutexLock lock(&mu_);
-    if (ended_) return;
-    ended_ = true;
-    if (!executing_) dropped.swap(queue_);
-    waiters.swap(waiters_);
-    transfers.swap(transfers_);
-    std::swap(tensors, tensors_);
-    std::swap(programs, programs_);
-    live_bytes_ = 0;
-  }
-  engine_.scheduler.Rest(flow_);
-  for (Waiter& waiter : waiters) waiter.done(SessionEnded());
-  for (auto& [id, transfer] : transfers) {
-    if (transfer.parked) transfer.parked(SessionEnded());
-  }
+  const bool told = !something_to_tell_ || told_all_ || parked_until_;  // or nobody is there
+  return ended_ || (AllDone() && told);
 }
 
 uint64_t Session::Await(const AwaitRequest& request, AwaitDone done) {
@@ -274,6 +219,8 @@ std::optional<absl::StatusOr<Awaited>> Session::Resolve(const AwaitRequest& requ
     result.pending.assign(last_submitted_.begin(), last_submitted_.end());
   }
   result.pending.emplace_back(&result.buffer->memory->device(), (*tensor)->ready);
+  result.version =
+      (*tensor)->ready + 1;  // each run that overwrites it ends later than those before
   return result;
 }
 
@@ -331,11 +278,6 @@ std::vector<std::string> Session::KernelNames(uint64_t handle) {
   const absl::StatusOr<LoadedProgram*> program = programs_.Find(handle);
   if (!program.ok() || !(*program)->executable) return {};
   return (*program)->executable->kernel_names();
-}
-
-void Session::CountUploaded(uint64_t bytes) {
-  absl::MutexLock lock(&mu_);
-  counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);
 }
 
 void Session::CountDownloaded(uint64_t bytes) {

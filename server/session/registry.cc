@@ -1,6 +1,7 @@
 #include "server/session/registry.h"
 
 #include <google/protobuf/message.h>
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -49,6 +50,14 @@ absl::StatusOr<int> WeightOf(v1::Priority priority) {
       static_cast<int>(priority));
 }
 
+// Which of these it was, and whether it ever was, is for those who have a valid token.
+absl::Status NoSuchSession() {
+  return NotFound(
+      "there is no such session: its lease ran out, it was ended, or the daemon was restarted; "
+      "open "
+      "a new one");
+}
+
 }  // namespace
 
 std::string Printable(std::string_view name) {
@@ -57,6 +66,17 @@ std::string Printable(std::string_view name) {
       result.begin(), result.end(),
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
   return result;
+}
+
+SessionRegistry::SessionRegistry(SessionEngine engine)
+    : engine_(engine), limits_(engine.limits), reaper_([this] {
+        pthread_setname_np(pthread_self(), "td-lease");
+        EndLeases();
+      }) {}
+
+SessionRegistry::~SessionRegistry() {
+  absl::MutexLock lock(&mu_);
+  stopping_ = true;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& hello,
@@ -73,13 +93,15 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& 
     }
     SessionEngine engine = engine_;
     engine.limits = limits_;
+    const absl::Duration lease = std::min(absl::Milliseconds(hello.lease_ms()), limits_.max_lease);
     session =
         std::make_shared<Session>(SessionIdentity{.id = fmt::format("session-{}", ++total_),
                                                   .token = RandomToken(),
                                                   .client_name = Printable(hello.client_name()),
                                                   .peer = std::string(peer),
                                                   .user = Printable(user),
-                                                  .weight = weight},
+                                                  .weight = weight,
+                                                  .lease = lease},
                                   engine);
     sessions_[session->identity().token] = session;
   }
@@ -104,6 +126,85 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindById(std::string_v
   return NotFound("there is no session '{}': tensorctl sessions lists them", id);
 }
 
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindToResume(const std::string& token,
+                                                                       std::string_view user) {
+  absl::StatusOr<std::shared_ptr<Session>> session = Find(token);
+  if (session.ok() && (*session)->identity().user == Printable(user)) return session;
+  return NoSuchSession();
+}
+
+absl::StatusOr<Attachment> SessionRegistry::Attach(Session& session,
+                                                   std::weak_ptr<SessionListener> listener,
+                                                   uint64_t acknowledged) {
+  absl::StatusOr<Attachment> attachment;
+  bool was_parked;
+  {
+    absl::MutexLock lock(&mu_);
+    was_parked = session.parked_until().has_value();
+    Unpark(session);
+    attachment = session.Attach(std::move(listener), acknowledged);
+  }
+  if (absl::IsNotFound(attachment.status())) return NoSuchSession();
+  if (attachment.ok() && attachment->number > 1) {
+    Log("session").info("resumed id={} {}", session.identity().id,
+                        was_parked ? "in=lease" : "from=another-stream");
+  }
+  return attachment;
+}
+
+void SessionRegistry::Detach(Session& session, uint64_t attachment) {
+  const absl::Duration lease = session.identity().lease;
+  std::shared_ptr<Session> excess;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = sessions_.find(session.identity().token);
+    const absl::Time until = absl::Now() + lease;
+    if (found == sessions_.end() || !session.Detach(attachment, until)) return;
+    if (lease > absl::ZeroDuration()) {
+      parked_.emplace(until, found->second);
+      if (parked_.size() > limits_.max_parked_sessions) {
+        excess = parked_.begin()->second;
+        excess->Expire(absl::InfiniteFuture());
+      }
+    }
+  }
+  if (lease == absl::ZeroDuration()) return Close(session);
+  Log("session").info("parked id={} lease={}", session.identity().id, absl::FormatDuration(lease));
+  if (excess == nullptr) return;
+  Log("session").warn("ending a parked session id={} because of limit={}", excess->identity().id,
+                      engine_.limits.max_parked_sessions);
+  Close(*excess);
+}
+
+void SessionRegistry::Unpark(const Session& session) {
+  std::erase_if(parked_, [&](const auto& entry) { return entry.second.get() == &session; });
+}
+
+// The thread that ends sessions whose lease is over.
+void SessionRegistry::EndLeases() {
+  for (;;) {
+    std::vector<std::shared_ptr<Session>> over;
+    {
+      absl::MutexLock lock(&mu_);
+      const absl::Time next = parked_.empty() ? absl::InfiniteFuture() : parked_.begin()->first;
+      const auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        return stopping_ || (!parked_.empty() && parked_.begin()->first < next);
+      };
+      mu_.AwaitWithDeadline(absl::Condition(&changed), next);
+      if (stopping_) return;
+      const absl::Time now = absl::Now();
+      for (const auto& [until, session] : parked_) {
+        if (until > now) break;
+        if (session->Expire(now)) over.push_back(session);
+      }
+    }
+    for (const auto& session : over) {
+      Log("session").info("lease over id={}", session->identity().id);
+      Close(*session);
+    }
+  }
+}
+
 void SessionRegistry::Close(Session& session) {
   session.End();
   std::shared_ptr<Session> dying;  // without the lock
@@ -115,6 +216,7 @@ void SessionRegistry::Close(Session& session) {
     if (found == sessions_.end()) return;
     dying = std::move(found->second);
     sessions_.erase(found);
+    Unpark(*dying);
     // Read under the lock, so that sums over all sessions never shrink.
     counters = dying->Counters();
     AddCounters(counters, ended_);
@@ -156,6 +258,11 @@ std::vector<std::shared_ptr<Session>> SessionRegistry::List() {
   std::sort(result.begin(), result.end(),
             [](const auto& a, const auto& b) { return a->opened() < b->opened(); });
   return result;
+}
+
+size_t SessionRegistry::parked() {
+  absl::MutexLock lock(&mu_);
+  return parked_.size();
 }
 
 uint64_t SessionRegistry::total() {

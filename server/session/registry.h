@@ -11,9 +11,11 @@
 #include <absl/time/time.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "proto/tensord/v1/session.pb.h"
@@ -26,12 +28,20 @@ std::string Printable(std::string_view text);
 
 class SessionRegistry {
  public:
-  explicit SessionRegistry(SessionEngine engine) : engine_(engine), limits_(engine.limits) {}
+  explicit SessionRegistry(SessionEngine engine);
+  ~SessionRegistry();
 
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::Hello& hello, std::string_view peer,
                                                 std::string_view user);
   // Unauthenticated for a token that names no session; says no more than that.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
+  // The same of a client that comes back, who has to be the same user: NotFound.
+  absl::StatusOr<std::shared_ptr<Session>> FindToResume(const std::string& token,
+                                                        std::string_view user);
+  // A stream takes the session, or leaves it. One that nobody takes within its lease is closed.
+  absl::StatusOr<Attachment> Attach(Session& session, std::weak_ptr<SessionListener> listener,
+                                    uint64_t acknowledged);
+  void Detach(Session& session, uint64_t attachment);
   void Close(Session& session);
   // By its public id; NotFound if it isn't open.
   absl::StatusOr<std::shared_ptr<Session>> FindById(std::string_view id);
@@ -45,12 +55,16 @@ class SessionRegistry {
   void GoAway(const std::string& reason, absl::Duration grace);
 
   std::vector<std::shared_ptr<Session>> List();  // oldest first
+  size_t parked();                               // how many of them are without a stream
   uint64_t total();                              // opened since start
   v1::CountersReply Counters();                  // of all sessions, ended ones included
   bool going_away();
   const SessionEngine& engine() const { return engine_; }
 
  private:
+  void Unpark(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndLeases();
+
   const SessionEngine engine_;
   absl::Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
@@ -58,6 +72,10 @@ class SessionRegistry {
   v1::CountersReply ended_ ABSL_GUARDED_BY(mu_);  // sums over sessions that have ended
   SessionLimits limits_ ABSL_GUARDED_BY(mu_);
   std::string going_away_ ABSL_GUARDED_BY(mu_);  // the reason
+  // By the ends of their leases.
+  std::multimap<absl::Time, std::shared_ptr<Session>> parked_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::jthread reaper_;
 };
 
 }  // namespace tensord

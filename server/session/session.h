@@ -3,10 +3,14 @@
 // what it has to say.
 //
 //   auto session = std::make_shared<Session>(std::move(identity), engine);
-//   session->SetListener(stream);
-//   TD_RETURN_IF_ERROR(session->Receive(frame.mutable_commands()));   // an error ends the stream
-//   ... in Wake():  if (session->TakeFrame(&frame)) StartWrite(&frame);
+//   TD_ASSIGN_OR_RETURN(Attachment attachment, session->Attach(stream, 0));
+//   TD_RETURN_IF_ERROR(session->Receive(attachment.number, frame));   // an error ends the session
+//   ... in Wake():  if (session->TakeFrame(attachment.number, &frame)) StartWrite(&frame);
+//   session->Detach(attachment.number);   // another stream may go on
 //   session->End();
+//
+// With a lease the session outlives its streams, and keeps what it has told until the client says
+// that it has it.
 //
 // "Executed" means queued on the device: a run that waits for its program to be compiled, for an
 // upload, or for its turn on the device holds up the commands behind it, and no other session.
@@ -51,6 +55,9 @@ struct SessionLimits {
   uint32_t max_runs_in_flight = 128;     // executed and not done on the device
   uint32_t max_compiles = 64;            // of one session at once
   uint32_t max_transfers = 256;          // of one session at once
+  absl::Duration max_lease = absl::Seconds(30);  // how long sessions live without a stream
+  uint32_t max_parked_sessions = 1000;           // without a stream; above that the oldest end
+  uint32_t max_kept_events = 16'384;             // told and not acknowledged
 };
 
 // What all sessions share. Outlives them.
@@ -67,8 +74,9 @@ struct SessionIdentity {
   std::string token;  // secret: names the session in calls beside the stream
   std::string client_name;
   std::string peer;
-  std::string user;  // empty: nobody knows
-  int weight = 4;  // of its part of a device while others want it as well
+  std::string user;      // empty: nobody knows
+  int weight = 4;        // of its part of a device while others want it as well
+  absl::Duration lease;  // 0: it ends with its stream
 };
 
 // Hears that there may be something to take or room to receive. Called on any thread, without a
@@ -79,6 +87,15 @@ class SessionListener {
   virtual void Wake() = 0;
   // The daemon ends the session: this is its last word.
   virtual void Close(const absl::Status& status) = 0;
+  // Another stream has the session now.
+  virtual void Replaced() = 0;
+};
+
+// What a stream gets with a session.
+struct Attachment {
+  uint64_t number = 0;                        // names the stream in calls of the session
+  uint64_t received = 0;                      // commands that have arrived
+  std::shared_ptr<SessionListener> replaced;  // to be told so, without locks
 };
 
 struct AwaitRequest {
@@ -91,14 +108,16 @@ struct Awaited {
   BufferRef buffer;                                   // of the tensor, if the handle is one
   std::vector<std::pair<Device*, uint64_t>> pending;  // timeline values to wait for
   std::shared_ptr<const void> pin;
+  uint64_t version = 0;  // another one once the tensor is overwritten
 };
 using AwaitDone = std::function<void(absl::StatusOr<Awaited>)>;
 
 // Where the bytes of an upload go. `data` is null if the device keeps nothing.
 struct UploadTarget {
-  BufferRef buffer;
+  BufferRef buffer;  // null: all bytes have come before
   char* data = nullptr;
   uint64_t bytes = 0;
+  uint64_t stored = 0;  // that have come before
 };
 using UploadReady = std::function<void(absl::StatusOr<UploadTarget>)>;
 
@@ -110,16 +129,28 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   const SessionIdentity& identity() const { return identity_; }
   const SessionLimits& limits() const { return engine_.limits; }
 
-  void SetListener(std::weak_ptr<SessionListener> listener);
+  bool resumable() const { return identity_.lease > absl::ZeroDuration(); }
 
-  // Takes the commands; executes what can be executed at once. An error ends the stream.
-  absl::Status Receive(google::protobuf::RepeatedPtrField<v1::Command>* commands);
+  // The stream takes the session, from another one if there is one. Its client has all events up to
+  // `acknowledged`, and is told again what follows. NotFound if the session has ended.
+  absl::StatusOr<Attachment> Attach(std::weak_ptr<SessionListener> listener, uint64_t acknowledged);
+  // Without a stream from now on, until that time. False if the stream does not have the session.
+  bool Detach(uint64_t attachment, absl::Time parked_until);
+  // Nobody attaches any more; false if a stream has the session, or its time has not come.
+  bool Expire(absl::Time now);
+  std::optional<absl::Time> parked_until();  // nothing while it has a stream
+
+  // What streams do, by the number of their attachment; one that was replaced does nothing.
+  //
+  // Takes the commands; executes what can be executed at once. An error ends the session, unless
+  // it is Aborted: then only the stream, which was replaced.
+  absl::Status Receive(uint64_t attachment, v1::ClientFrame& frame);
   // False while too many commands are pending. Wake comes when that is over, and then TakeRoom
   // says true to one caller.
-  bool HasRoom();
-  bool TakeRoom();
+  bool HasRoom(uint64_t attachment);
+  bool TakeRoom(uint64_t attachment);
   // Fills `frame` with what is new and worth a frame; false if there is nothing.
-  bool TakeFrame(v1::ServerFrame* frame);
+  bool TakeFrame(uint64_t attachment, v1::ServerFrame* frame);
 
   // Commands received from now on are refused; those accepted are finished.
   void GoAway(const std::string& reason, absl::Duration grace);
@@ -139,12 +170,25 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // Of a program that is compiled; none of other handles.
   std::vector<std::string> KernelNames(uint64_t handle);
 
+  // A call that brings bytes of a transfer. The ticket names the call: in a session with a lease a
+  // later call of the same transfer takes it over.
+  struct UploadRequest {
+    uint64_t transfer_id = 0;
+    uint64_t ticket = 0;
+    uint64_t total_bytes = 0;
+    uint64_t handle = 0;  // of the tensor, of a call that goes on; else 0
+  };
+  uint64_t NewTicket();
   // Calls `ready` (maybe before it returns) once the upload command of that transfer is executed.
-  void BeginUpload(uint64_t transfer_id, uint64_t total_bytes, UploadReady ready);
-  // Ends a transfer that Begin was called for: OK if all bytes are there, else the tensor's error.
-  void EndUpload(uint64_t transfer_id, const absl::Status& status);
+  void BeginUpload(const UploadRequest& request, UploadReady ready);
+  // Around the copy of a chunk. Aborted if another call has taken the transfer over.
+  absl::Status BeginChunk(const UploadRequest& request);
+  void EndChunk(const UploadRequest& request, uint64_t bytes);
+  // Ends the transfer, if it is the call's: OK if all bytes are there, else the tensor's error.
+  void EndUpload(const UploadRequest& request, const absl::Status& status);
+  // The call is over, and another one may go on.
+  void PauseUpload(const UploadRequest& request);
 
-  void CountUploaded(uint64_t bytes);
   void CountDownloaded(uint64_t bytes);
   v1::CountersReply Counters();
   std::vector<HeldTensor> HeldTensors();  // in no order
@@ -186,12 +230,15 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   struct Transfer {
     std::shared_ptr<Tensor> tensor;  // once the command is executed
     absl::Status error;              // of the command
-    UploadReady parked;              // the call, while it waits for the command
-    uint64_t parked_bytes = 0;
-    bool claimed = false;  // the call brings bytes
+    UploadRequest call;              // the latest one; ticket 0: none is under way
+    UploadReady parked;              // it waits for the command, or for the copy of an earlier call
+    uint64_t stored = 0;             // bytes
+    bool copying = false;            // a call, maybe one that was taken over, copies a chunk
   };
 
-  // queue.cc: receiving, order, what goes back.
+  static absl::Status SessionEnded();
+
+  // queue.cc: receiving, order, who waits. attach.cc: streams, and what is told to them.
   void Drain();
   void Poke();
   void Flush();
@@ -199,6 +246,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // All that was accepted is done; what a client sends after it was told to go is only refused.
   bool AllDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Acknowledge(uint64_t events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NotifyWaiters();
   std::optional<absl::StatusOr<Awaited>> Resolve(const AwaitRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -238,7 +286,9 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::Status Upload(const v1::UploadCommand& command);
   absl::StatusOr<std::shared_ptr<Tensor>> NewTensor(uint64_t handle, std::string_view device,
                                                     DType dtype, std::vector<int64_t> shape);
-  absl::StatusOr<UploadTarget> Claim(Transfer& transfer, uint64_t id, uint64_t total_bytes)
+  absl::StatusOr<UploadTarget> Claim(Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What a call finds whose transfer is over; nothing if it has not begun.
+  std::optional<absl::StatusOr<UploadTarget>> Complete(const UploadRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const SessionIdentity identity_;
@@ -248,6 +298,9 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   absl::Mutex mu_;
   std::weak_ptr<SessionListener> listener_ ABSL_GUARDED_BY(mu_);
+  uint64_t attachment_ ABSL_GUARDED_BY(mu_) = 0;  // of the stream that has the session
+  std::optional<absl::Time> parked_until_ ABSL_GUARDED_BY(mu_);
+  bool expired_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 
   // One thread at a time executes the front of the queue; it alone makes and renames objects.
@@ -280,9 +333,17 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mu_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mu_) = 1;
+  uint64_t last_ticket_ ABSL_GUARDED_BY(mu_) = 0;
 
   v1::ServerFrame outgoing_ ABSL_GUARDED_BY(mu_);  // without the acknowledgement
   bool something_to_tell_ ABSL_GUARDED_BY(mu_) = false;
+  v1::GoAway go_away_ ABSL_GUARDED_BY(mu_);  // while accept_until_ is set
+  // Events that were told and are not acknowledged, as they were told, and the first of these
+  // frames that the present stream has not got.
+  std::deque<v1::ServerFrame> kept_ ABSL_GUARDED_BY(mu_);
+  size_t next_kept_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t events_ ABSL_GUARDED_BY(mu_) = 0;  // told so far
+  uint64_t acknowledged_events_ ABSL_GUARDED_BY(mu_) = 0;
   v1::CountersReply counters_ ABSL_GUARDED_BY(mu_);  // without the live ones
   uint64_t live_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };

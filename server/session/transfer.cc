@@ -53,7 +53,7 @@ Session::Outcome Session::ExecuteUpload(uint64_t sequence, const v1::UploadComma
         transfers_[command.transfer_id()].error = status;
       }
     } else if (found->second.parked) {
-      parked = std::move(found->second.parked);
+      parked = std::exchange(found->second.parked, nullptr);
       transfers_.erase(found);
     }
   }
@@ -105,9 +105,8 @@ absl::Status Session::Upload(const v1::UploadCommand& command) {
     Transfer& transfer = transfers_[id];
     transfer.tensor = tensor;
     if (transfer.parked) {
-      parked = std::move(transfer.parked);
-      transfer.parked = nullptr;
-      target = Claim(transfer, id, transfer.parked_bytes);
+      parked = std::exchange(transfer.parked, nullptr);
+      target = Claim(transfer);
       if (!target.ok()) transfers_.erase(id);
     }
   }
@@ -143,65 +142,134 @@ absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t handle,
   return tensor;
 }
 
-absl::StatusOr<UploadTarget> Session::Claim(Transfer& transfer, uint64_t id, uint64_t total_bytes) {
+absl::StatusOr<UploadTarget> Session::Claim(Transfer& transfer) {
   if (transfer.tensor->state == ObjectState::kError) return transfer.tensor->error;
   const BufferRef& buffer = transfer.tensor->buffer;
-  if (total_bytes != buffer->memory->size()) {
+  const uint64_t bytes = transfer.call.total_bytes;
+  if (bytes != buffer->memory->size()) {
     const absl::Status status = InvalidArgument(
-        "transfer {} brings {} bytes: {}[{}] has {}", id, total_bytes, Name(buffer->dtype),
-        fmt::join(buffer->shape, ", "), buffer->memory->size());
+        "transfer {} brings {} bytes: {}[{}] has {}", transfer.call.transfer_id, bytes,
+        Name(buffer->dtype), fmt::join(buffer->shape, ", "), buffer->memory->size());
     SetError(*transfer.tensor, status);
     return status;
   }
-  transfer.claimed = true;
   return UploadTarget{.buffer = buffer,
                       .data = static_cast<char*>(buffer->memory->host_address()),
-                      .bytes = total_bytes};
+                      .bytes = bytes,
+                      .stored = transfer.stored};
 }
 
-void Session::BeginUpload(uint64_t transfer_id, uint64_t total_bytes, UploadReady ready) {
-  absl::StatusOr<UploadTarget> target;
+std::optional<absl::StatusOr<UploadTarget>> Session::Complete(const UploadRequest& request) {
+  if (request.handle == 0 || tensors_.CheckNew(request.handle).ok()) return std::nullopt;
+  absl::StatusOr<Tensor*> tensor = tensors_.Find(request.handle);
+  if (!tensor.ok()) return tensor.status();
+  if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
+  return UploadTarget{.bytes = request.total_bytes, .stored = request.total_bytes};
+}
+
+uint64_t Session::NewTicket() {
+  absl::MutexLock lock(&mu_);
+  return ++last_ticket_;
+}
+
+void Session::BeginUpload(const UploadRequest& request, UploadReady ready) {
+  const uint64_t id = request.transfer_id;
+  UploadReady replaced;
+  std::optional<absl::StatusOr<UploadTarget>> target;
   {
     absl::MutexLock lock(&mu_);
-    const auto found = transfers_.find(transfer_id);
+    const auto found = transfers_.find(id);
     if (ended_) {
-      target = Cancelled("the session has ended");
-    } else if (transfer_id == 0) {
+      target = SessionEnded();
+    } else if (id == 0) {
       target = InvalidArgument("a transfer id is not 0");
     } else if (found == transfers_.end()) {
-      if (transfers_.size() < limits().max_transfers) {
-        Transfer& transfer = transfers_[transfer_id];
-        transfer.parked = std::move(ready);
-        transfer.parked_bytes = total_bytes;
-        return;
+      target = Complete(request);
+      if (!target && transfers_.size() >= limits().max_transfers) {
+        target = ResourceExhausted("{} transfers are open, the limit", transfers_.size());
       }
-      target = ResourceExhausted("{} transfers are open, the limit", transfers_.size());
-    } else if (found->second.claimed || found->second.parked) {
-      target = AlreadyExists("transfer {}: another call brings its bytes", transfer_id);
+      if (!target) {
+        Transfer& transfer = transfers_[id];
+        transfer.call = request;
+        transfer.parked = std::move(ready);
+      }
+    } else if (found->second.call.ticket != 0 && !resumable()) {
+      target = AlreadyExists("transfer {}: another call brings its bytes", id);
+    } else if (!found->second.error.ok()) {
+      target = found->second.error;
+      transfers_.erase(found);
     } else {
-      target = found->second.error.ok() ? Claim(found->second, transfer_id, total_bytes)
-                                        : found->second.error;
-      if (!target.ok()) transfers_.erase(found);
+      Transfer& transfer = found->second;
+      transfer.call = request;
+      replaced = std::exchange(transfer.parked, nullptr);
+      if (!transfer.tensor || transfer.copying) {
+        transfer.parked = std::move(ready);
+      } else {
+        target = Claim(transfer);
+        if (!target->ok()) transfers_.erase(found);
+      }
     }
   }
-  const bool failed = !target.ok();
-  ready(std::move(target));
+  if (replaced) replaced(absl::AbortedError("another call goes on with the transfer"));
+  if (!target) return;
+  const bool failed = !target->ok();
+  ready(*std::move(target));
   if (failed) Poke();  // a run may wait for the tensor, which has an error now
 }
 
-void Session::EndUpload(uint64_t transfer_id, const absl::Status& status) {
+absl::Status Session::BeginChunk(const UploadRequest& request) {
+  absl::MutexLock lock(&mu_);
+  if (ended_) return SessionEnded();
+  const auto found = transfers_.find(request.transfer_id);
+  if (found == transfers_.end() || found->second.call.ticket != request.ticket) {
+    return absl::AbortedError("another call goes on with the transfer");
+  }
+  found->second.copying = true;
+  return absl::OkStatus();
+}
+
+void Session::EndChunk(const UploadRequest& request, uint64_t bytes) {
+  UploadReady parked;
+  absl::StatusOr<UploadTarget> target;
+  {
+    absl::MutexLock lock(&mu_);
+    counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);
+    const auto found = transfers_.find(request.transfer_id);
+    if (found == transfers_.end()) return;  // the session has ended
+    Transfer& transfer = found->second;
+    transfer.copying = false;
+    transfer.stored += bytes;
+    if (!transfer.parked) return;
+    parked = std::exchange(transfer.parked, nullptr);
+    target = Claim(transfer);
+    if (!target.ok()) transfers_.erase(found);
+  }
+  parked(std::move(target));
+}
+
+void Session::EndUpload(const UploadRequest& request, const absl::Status& status) {
   Transfer ended;  // dies without the lock
   {
     absl::MutexLock lock(&mu_);
-    const auto found = transfers_.find(transfer_id);
-    if (found == transfers_.end()) return;
+    const auto found = transfers_.find(request.transfer_id);
+    if (found == transfers_.end() || found->second.call.ticket != request.ticket) return;
     ended = std::move(found->second);
     transfers_.erase(found);
     if (ended.tensor) {
-      Settle(*ended.tensor, Annotate(status, "upload, transfer {}", transfer_id));
+      Settle(*ended.tensor, Annotate(status, "upload, transfer {}", request.transfer_id));
     }
   }
   Poke();
+}
+
+void Session::PauseUpload(const UploadRequest& request) {
+  UploadReady parked;  // dies without the lock
+  absl::MutexLock lock(&mu_);
+  const auto found = transfers_.find(request.transfer_id);
+  if (found == transfers_.end() || found->second.call.ticket != request.ticket) return;
+  found->second.call = {};
+  parked = std::exchange(found->second.parked, nullptr);
+  if (!found->second.tensor) transfers_.erase(found);
 }
 
 }  // namespace tensord

@@ -39,8 +39,8 @@ absl::StatusOr<std::string> Status(const Daemon& daemon, absl::Span<const std::s
       {"pid", std::to_string(reply.pid())},
       {"uptime", FormatAge(reply.uptime_ms())},
       {"listening", fmt::format("{}", fmt::join(reply.listening(), ", "))},
-      {"sessions",
-       fmt::format("{} open, {} since start", reply.sessions(), reply.sessions_total())},
+      {"sessions", fmt::format("{} open, {} of them parked, {} since start", reply.sessions(),
+                               reply.sessions_parked(), reply.sessions_total())},
       {"programs run", std::to_string(reply.programs_run())},
       {"memory in use", FormatBytes(reply.resident_bytes())},
   });
@@ -67,12 +67,15 @@ absl::StatusOr<std::string> Sessions(const Daemon& daemon, absl::Span<const std:
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::ListSessions, &reply));
   if (daemon.options().json) return Json(reply);
   if (reply.sessions_size() == 0) return std::string("no sessions\n");
-  std::vector<std::vector<std::string>> rows = {{"SESSION", "USER", "CLIENT", "AGE", "IDLE",
-                                                 "MEMORY", "HANDLES", "RUNS", "DEVICE TIME", "UP",
-                                                 "DOWN"}};
+  std::vector<std::vector<std::string>> rows = {{"SESSION", "USER", "CLIENT", "STATE", "AGE",
+                                                 "IDLE", "MEMORY", "HANDLES", "RUNS", "DEVICE TIME",
+                                                 "UP", "DOWN"}};
   for (const auto& session : reply.sessions()) {
     const v1::CountersReply& c = session.counters();
-    rows.push_back({session.session_id(), session.user(), session.client_name(),
+    const std::string state =
+        session.parked() ? fmt::format("parked, {} left", FormatAge(session.lease_ms_left()))
+                         : "connected";
+    rows.push_back({session.session_id(), session.user(), session.client_name(), state,
                     FormatAge(session.age_ms()), FormatAge(session.last_command_ms_ago()),
                     FormatBytes(c.live_bytes()), std::to_string(c.live_handles()),
                     std::to_string(c.programs_run()),

@@ -55,7 +55,8 @@ TEST_F(TensorctlTest, EachCommandPrintsWhatTheDaemonSays) {
     std::vector<std::string> arguments;
     std::vector<const char*> parts;
   } kCases[] = {
-      {{"status"}, {"state          serving\n", "0 open, 0 since start", "t.sock"}},
+      {{"status"},
+       {"state          serving\n", "0 open, 0 of them parked, 0 since start", "t.sock"}},
       {{"devices"}, {"DEVICE  ARCH  MEMORY", "FAKE:0  fake  1.0 GiB", "FAKE:1"}},
       {{"sessions"}, {"no sessions\n"}},
       {{"buffers"}, {"no buffers\n"}},
