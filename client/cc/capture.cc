@@ -397,8 +397,10 @@ StateRef Session::ResultOf(const CapturedProgram::Result& result,
 absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     const std::shared_ptr<const CapturedProgram>& program, absl::Span<const StateRef> arguments) {
   const CapturedProgram& captured = *program;
-  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  TD_RETURN_IF_ERROR(AwaitRoom());
   absl::MutexLock lock(&mu_);
+  // A new session does not know the program.
+  if (captured.program->connection != connection_) return std::nullopt;
   // By slot; null for what is fixed.
   std::vector<StateRef> tensors;
   std::shared_ptr<CapturedCall> call;
@@ -446,6 +448,9 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   for (size_t slot = 0; slot < tensors.size(); ++slot) {
     const Placement& placement = captured.inputs[slot].placement;
     if (tensors[slot] && PlacementIn(*tensors[slot]->value) != placement) return std::nullopt;
+  }
+  for (const StateRef& tensor : tensors) {
+    if (tensor) TD_RETURN_IF_ERROR(CheckPresent(*tensor->value->buffer));
   }
   const std::vector<int64_t>& devices = captured.program->devices;
   for (size_t slot : captured.overwritten) {

@@ -1,7 +1,5 @@
 #include "client/cc/client.h"
 
-#include <random>
-
 #include "core/base/status.h"
 #include "core/tensor/create.h"
 #include "core/tensor/random.h"
@@ -27,17 +25,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   }
   auto client = std::unique_ptr<Client>(
       new Client(std::make_shared<client::Session>(std::move(connection), std::move(chosen))));
-  std::random_device entropy;
-  TD_RETURN_IF_ERROR(client->ManualSeed(uint64_t{entropy()} << 32 | entropy()));
+  TD_RETURN_IF_ERROR(client->session_->SeedAnyhow());
   return client;
-}
-
-std::vector<std::string> Client::devices() const {
-  std::vector<std::string> names;
-  for (const v1::DeviceInfo& device : session_->connection().welcome().devices()) {
-    names.push_back(device.name());
-  }
-  return names;
 }
 
 Tensor Client::FromHost(absl::Span<const char> bytes, DType dtype,
@@ -119,7 +108,7 @@ Tensor Client::Variable(std::string_view name, int64_t min, int64_t max) const {
 absl::StatusOr<v1::CountersReply> Client::Counters() const {
   // Commands that are still under way count as well.
   TD_RETURN_IF_ERROR(Wait());
-  return session_->connection().Counters(session_->Deadline());
+  return session_->connection()->Counters(session_->Deadline());
 }
 
 }  // namespace tensord

@@ -4,7 +4,9 @@
 //   Tensor x = client->FromHost<float>({1, 2}, {2});
 //   TD_ASSIGN_OR_RETURN(std::vector<float> y, (x + 1.0).ToHost<float>());
 //
-// The session ends with Close or with the client and its last tensor.
+// The session ends with Close or with the client and its last tensor. It survives a broken
+// connection for its lease. After that its tensors are lost, and say so; new ones are made in a new
+// session.
 //
 // Thread-safe.
 #pragma once
@@ -33,9 +35,9 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ConnectOptions& options = {});
 
-  const std::string& address() const { return session_->connection().address(); }
+  std::string address() const { return session_->connection()->address(); }
   const std::string& device() const { return session_->device(); }
-  std::vector<std::string> devices() const;
+  const std::vector<std::string>& devices() const { return session_->devices(); }
 
   // Row-major data of that shape; copied before it returns.
   Tensor FromHost(absl::Span<const char> bytes, DType dtype, absl::Span<const int64_t> shape) const;
@@ -87,9 +89,9 @@ class Client {
   // What the session has cost so far.
   absl::StatusOr<v1::CountersReply> Counters() const;
   // Ends the session. Tensors that are left say so when they are used.
-  void Close() const { session_->connection().Close(); }
-  // Why the session is over; OK while it lives.
-  absl::Status status() const { return session_->connection().status(); }
+  void Close() const { session_->connection()->Close(); }
+  // Why the session is over; OK while it lives, and once new work has opened another one.
+  absl::Status status() const { return session_->connection()->status(); }
 
   const std::shared_ptr<client::Session>& session() const { return session_; }
 

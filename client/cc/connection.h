@@ -8,8 +8,9 @@
 //   TD_RETURN_IF_ERROR(connection->Download(handle, out, deadline));
 //
 // A command that fails spoils the handles it was to fill; the error comes back from the Download or
-// the Wait that asks for one of them. When the stream ends the session is over, and every later
-// call says why.
+// the Wait that asks for one of them. A connection that breaks is made again within the session's
+// lease: calls that wait go on waiting, and nothing is done twice. Otherwise the session is over,
+// and every later call says why.
 //
 // Thread-safe, but for one process: gRPC's threads do not come along into a fork, and the daemon
 // would take parent and child for one. So a child can neither use its parent's connections, which
@@ -43,6 +44,9 @@ struct ConnectOptions {
   std::string priority = "normal";
   Security security = Security::FromEnvironment();
   absl::Duration connect_timeout = absl::Seconds(10);
+  // How long the session survives a broken connection; the daemon grants no more than its limit.
+  // 0: it ends at once.
+  absl::Duration lease = absl::InfiniteDuration();
   // Of each call that waits: transfers, Wait, Counters.
   absl::Duration timeout = absl::InfiniteDuration();
 };
@@ -50,9 +54,12 @@ struct ConnectOptions {
 namespace client {
 
 // Bulk data on its way: `source` fills `out` with the bytes at `offset`, `sink` takes them, both in
-// order from 0. An error ends the transfer and is its result.
+// order from 0; after a connection that broke, from a place before or, for a sink, from 0 again. An
+// error ends the transfer and is its result.
 using Source = std::function<absl::Status(uint64_t offset, absl::Span<char> out)>;
 using Sink = std::function<absl::Status(uint64_t offset, absl::Span<const char> data)>;
+
+class Link;
 
 class Connection {
  public:
@@ -73,6 +80,8 @@ class Connection {
   void Close();
   // Why the session is over; OK while it lives.
   absl::Status status() const;
+  // Whether it is over for another reason than Close.
+  bool lost() const;
 
   uint64_t NewHandle(Handle::Type type);
   // Gives a handle up, after all commands sent so far. Releases ride on a later command; many of
@@ -106,18 +115,16 @@ class Connection {
   absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);
 
  private:
-  class Stream;
-
   explicit Connection(std::string address);
-  // The session's own reason where the session is over, else `status` of a call beside it.
-  absl::Status Explain(const grpc::Status& status) const;
-  void FlushReleases();
-  absl::Status UploadChunks(uint64_t transfer_id, uint64_t bytes, const Source& source,
+  // Makes a call beside the stream, again if the connection broke and is back.
+  absl::Status Call(absl::Time deadline,
+                    const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
+  absl::Status UploadChunks(v1::UploadChunk first, uint64_t handle, const Source& source,
                             absl::Time deadline);
 
   const std::string address_;
   std::unique_ptr<v1::SessionService::Stub> stub_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Link> link_;
 };
 
 }  // namespace client

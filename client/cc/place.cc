@@ -43,8 +43,8 @@ bool Crosses(const Node* node) {
 // ---- where values are
 
 const std::string& Session::DeviceName(int64_t number) const {
-  const auto& devices = connection_->welcome().devices();
-  return number < devices.size() ? devices[static_cast<int>(number)].name() : options_.device;
+  return static_cast<size_t>(number) < devices_.size() ? devices_[static_cast<size_t>(number)]
+                                                       : options_.device;
 }
 
 std::string Session::DevicesText(absl::Span<const int64_t> devices) const {
@@ -55,19 +55,17 @@ std::string Session::DevicesText(absl::Span<const int64_t> devices) const {
 
 absl::StatusOr<Placement> Session::FindPlacement(absl::Span<const std::string> names,
                                                  int64_t axis) const {
-  const auto& known = connection_->welcome().devices();
   Placement placement{.devices = {}, .axis = names.size() > 1 ? axis : kWhole};
   for (const std::string& name : names) {
     // "CPU" is the first of its kind.
-    auto found = std::ranges::find_if(known, [&](const v1::DeviceInfo& device) {
-      return device.name() == name || device.name() == name + ":0";
+    const auto found = std::ranges::find_if(devices_, [&](const std::string& device) {
+      return device == name || device == name + ":0";
     });
-    if (found == known.end()) {
-      std::string all;
-      for (const v1::DeviceInfo& device : known) all += (all.empty() ? "" : ", ") + device.name();
-      return InvalidArgument("there is no device '{}'; the daemon has {}", name, all);
+    if (found == devices_.end()) {
+      return InvalidArgument("there is no device '{}'; the daemon has {}", name,
+                             fmt::join(devices_, ", "));
     }
-    const int64_t number = found - known.begin();
+    const int64_t number = found - devices_.begin();
     if (std::ranges::count(placement.devices, number) > 0) {
       return InvalidArgument("device '{}' is named twice", name);
     }
@@ -308,6 +306,7 @@ absl::Status Session::Move(Value& value) {
     source->devices = SourceOf(node).devices;
   }
   TD_RETURN_IF_ERROR(RealizeLocked({source}));
+  TD_RETURN_IF_ERROR(CheckPresent(*source->buffer));
   const Placement to = TargetOf(node);
   std::shared_ptr<Buffer> from = source->buffer;
   if (from->placement.axis != kWhole) {
@@ -325,12 +324,12 @@ absl::Status Session::Move(Value& value) {
   return absl::OkStatus();
 }
 
-void Session::SendCopy(uint64_t to, uint64_t from, int64_t device) {
+void Session::SendCopy(Connection& connection, uint64_t to, uint64_t from, int64_t device) const {
   v1::Command command;
   command.mutable_copy()->set_handle(to);
   command.mutable_copy()->set_source(from);
   command.mutable_copy()->set_device(DeviceName(device));
-  connection_->Send(std::move(command));
+  connection.Send(std::move(command));
 }
 
 std::shared_ptr<Buffer> Session::Copied(const Buffer& source, uint64_t bytes, const Placement& to) {
@@ -341,7 +340,7 @@ std::shared_ptr<Buffer> Session::Copied(const Buffer& source, uint64_t bytes, co
     const size_t at = same == source.placement.devices.end()
                           ? 0
                           : static_cast<size_t>(same - source.placement.devices.begin());
-    SendCopy(copy->handles[i], source.handles[at], to.devices[i]);
+    SendCopy(*connection_, copy->handles[i], source.handles[at], to.devices[i]);
   }
   copy->variables = source.variables;
   return copy;
@@ -374,7 +373,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> Session::Split(const Value& value, const
   connection_->Send(std::move(command));
   for (int64_t i = 0; i < count; ++i) {
     if (made[i] == parts->handles[i]) continue;
-    SendCopy(parts->handles[i], made[i], to.devices[i]);
+    SendCopy(*connection_, parts->handles[i], made[i], to.devices[i]);
     connection_->Release(made[i], parts->bytes);
   }
   return parts;
@@ -404,7 +403,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> Session::Joined(const Value& value, cons
     uint64_t piece = parts.handles[i];
     if (parts.placement.devices[i] != device) {
       piece = connection_->NewHandle(Handle::kTensor);
-      SendCopy(piece, parts.handles[i], device);
+      SendCopy(*connection_, piece, parts.handles[i], device);
       brought.push_back(piece);
     }
     run.add_inputs(piece);
@@ -451,7 +450,7 @@ absl::Status Session::DownloadParts(const Buffer& buffer, const std::vector<int6
   const size_t run = static_cast<size_t>(buffer.bytes) / std::max<size_t>(outer, 1);
   if (outer == 1) {  // one part after the other
     for (size_t i = 0; i < count; ++i) {
-      TD_RETURN_IF_ERROR(connection_->Download(
+      TD_RETURN_IF_ERROR(buffer.connection->Download(
           buffer.handles[i], buffer.bytes,
           [&](uint64_t offset, absl::Span<const char> data) {
             return sink(i * buffer.bytes + offset, data);
@@ -462,7 +461,7 @@ absl::Status Session::DownloadParts(const Buffer& buffer, const std::vector<int6
   }
   std::vector<char> whole(static_cast<size_t>(buffer.bytes) * count), part(buffer.bytes);
   for (size_t i = 0; i < count; ++i) {
-    TD_RETURN_IF_ERROR(connection_->Download(
+    TD_RETURN_IF_ERROR(buffer.connection->Download(
         buffer.handles[i], buffer.bytes,
         [&part](uint64_t offset, absl::Span<const char> data) {
           std::copy(data.begin(), data.end(), part.begin() + static_cast<int64_t>(offset));

@@ -1,5 +1,6 @@
 // Session's random numbers.
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "client/cc/session.h"
@@ -94,6 +95,23 @@ absl::Status Session::CheckRandom() const {
       "for each example, or 'same'");
 }
 
+absl::Status Session::Seed(uint64_t seed) {
+  {
+    absl::MutexLock lock(&mu_);
+    seed_chosen_ = true;
+  }
+  return Seed(seed, generator_);
+}
+
+absl::Status Session::SeedAnyhow() {
+  {
+    absl::MutexLock lock(&mu_);
+    seed_chosen_ = false;
+  }
+  std::random_device entropy;
+  return Seed(uint64_t{entropy()} << 32 | entropy(), generator_);
+}
+
 absl::Status Session::Seed(uint64_t seed, GeneratorRef& generator) {
   auto upload = [this](uint64_t words) {
     return Upload({reinterpret_cast<const char*>(&words), sizeof(words)}, DType::kUint32, {2});
@@ -156,6 +174,11 @@ StateRef Session::Random(uint64_t count, const Draw& draw) {
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
   if (absl::Status status = CheckRandom(); !status.ok()) return Failed(std::move(status));
+  for (const StateRef& part : {generator->key, generator->counter}) {
+    if (!part->value->buffer || CheckPresent(*part->value->buffer).ok()) continue;
+    return Failed(Annotate(CheckPresent(*part->value->buffer),
+                           "the random generator's state; seed it again with manual_seed"));
+  }
   const auto [state, parents] = NextRandom(generator, count);
   const Drawn drawn = draw(state);
   if (!drawn.value.ok()) return Failed(drawn.value.status());

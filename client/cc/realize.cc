@@ -32,7 +32,7 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
         "data cannot be read while a function is captured: there is none yet; return the tensor "
         "from the function and read it outside");
   }
-  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  TD_RETURN_IF_ERROR(AwaitRoom());
   absl::MutexLock lock(&mu_);
   std::vector<ValueRef> roots;
   for (const StateRef& state : states) {
@@ -48,7 +48,7 @@ absl::StatusOr<Session::Scheduled> Session::Schedule(absl::Span<const StateRef> 
     return FailedPrecondition(
         "schedule: while a function is captured there is nothing to run yet; ask outside");
   }
-  TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
+  TD_RETURN_IF_ERROR(AwaitRoom());
   Scheduled result;
   Programs programs;
   {
@@ -69,7 +69,7 @@ absl::StatusOr<Session::Scheduled> Session::Schedule(absl::Span<const StateRef> 
   }
   for (const auto& program : programs) {
     std::vector<std::string> kernels;
-    TD_RETURN_IF_ERROR(connection_->Wait(program->handle, Deadline(), &kernels));
+    TD_RETURN_IF_ERROR(program->connection->Wait(program->handle, Deadline(), &kernels));
     result.kernels.insert(result.kernels.end(), kernels.begin(), kernels.end());
   }
   return result;
@@ -119,7 +119,7 @@ absl::Status Session::SendFile(Value& value) {
   const Placement place = {value.devices.empty() ? HomeDevices() : value.devices, kWhole};
   const std::shared_ptr<Buffer> buffer = NewBuffer(value, place);
   mu_.Unlock();
-  const absl::Status status = connection_->Upload(
+  const absl::Status status = buffer->connection->Upload(
       buffer->handles[0], value.dtype, value.shape, DeviceName(place.devices[0]), value.bytes(),
       [&value](uint64_t offset, absl::Span<char> out) {
         return value.file->Read(value.file_offset + offset, out);
@@ -129,7 +129,7 @@ absl::Status Session::SendFile(Value& value) {
   value.sending = false;
   TD_RETURN_IF_ERROR(status);
   for (size_t i = 1; i < place.devices.size(); ++i) {
-    SendCopy(buffer->handles[i], buffer->handles[0], place.devices[i]);
+    SendCopy(*buffer->connection, buffer->handles[i], buffer->handles[0], place.devices[i]);
   }
   value.buffer = buffer;
   value.SetFile(nullptr);
@@ -195,6 +195,7 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
   std::vector<std::shared_ptr<Buffer>> inputs;  // alive until the run is sent
   std::vector<int64_t> axes;
   for (Value* input : plan.inputs) {
+    TD_RETURN_IF_ERROR(CheckPresent(*input->buffer));
     inputs.push_back(BufferOn(*input, devices));
     axes.push_back(inputs.back()->placement.axis);
   }
@@ -367,7 +368,8 @@ absl::StatusOr<std::shared_ptr<const SentProgram>> Session::Register(
     const Program& program, const std::vector<int64_t>& devices, absl::Span<const int64_t> axes) {
   const uint64_t hash = absl::HashOf(StructuralHash(program), devices, axes);
   if (auto it = program_of_.find(hash); it != program_of_.end()) {
-    if (!connection_->WasRefused((*it->second)->sequence)) {
+    const SentProgram& known = **it->second;
+    if (known.connection == connection_ && !connection_->WasRefused(known.sequence)) {
       programs_.splice(programs_.begin(), programs_, it->second);
       return programs_.front();
     }
@@ -444,7 +446,7 @@ std::shared_ptr<Buffer> Session::CopyAside(const Value& value) {
   const Buffer& source = *value.buffer;
   auto copy = NewBuffer(value, source.placement);
   for (size_t i = 0; i < copy->handles.size(); ++i) {
-    SendCopy(copy->handles[i], source.handles[i], source.placement.devices[i]);
+    SendCopy(*connection_, copy->handles[i], source.handles[i], source.placement.devices[i]);
   }
   return copy;
 }

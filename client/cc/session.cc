@@ -35,6 +35,15 @@ const TensorState& RootOf(const TensorState& state) {
   return state.view ? *state.view->base : state;
 }
 
+std::vector<std::string> DevicesOf(const Connection* connection) {
+  std::vector<std::string> names;
+  if (connection == nullptr) return names;  // a session that holds an error
+  for (const v1::DeviceInfo& device : connection->welcome().devices()) {
+    names.push_back(device.name());
+  }
+  return names;
+}
+
 }  // namespace
 
 bool GradEnabled() { return grad_enabled; }
@@ -48,12 +57,57 @@ void SetRecorder(Recorder record) {
 }
 
 Session::Session(std::shared_ptr<Connection> connection, ConnectOptions options)
-    : connection_(std::move(connection)), options_(std::move(options)), home_([this]() -> int64_t {
-        if (connection_ == nullptr) return 0;  // a session that holds an error
-        const auto& devices = connection_->welcome().devices();
-        const auto found = std::ranges::find(devices, options_.device, &v1::DeviceInfo::name);
-        return found == devices.end() ? 0 : found - devices.begin();
-      }()) {}
+    : options_(std::move(options)),
+      devices_(DevicesOf(connection.get())),
+      home_([this]() -> int64_t {
+        const auto found = std::ranges::find(devices_, options_.device);
+        return found == devices_.end() ? 0 : found - devices_.begin();
+      }()),
+      connection_(std::move(connection)) {}
+
+absl::Status Session::AwaitRoom() {
+  TD_RETURN_IF_ERROR(Connection::CheckFork());
+  for (;;) {
+    const std::shared_ptr<Connection> present = connection();
+    const absl::Status room = present->WaitForRoom(Deadline());
+    if (room.ok() || !present->lost()) return room;
+    const absl::Status replaced = ReplaceConnection(present);
+    if (!replaced.ok()) {
+      return MakeStatus(replaced.code(), "{}. There is none: {}", Message(room), Message(replaced));
+    }
+  }
+}
+
+absl::Status Session::ReplaceConnection(const std::shared_ptr<Connection>& lost) {
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<Connection> fresh,
+                      Connection::Open(lost->address(), options_));
+  if (DevicesOf(fresh.get()) != devices_) {
+    return FailedPrecondition(
+        "the daemon at {} has other devices now: {} instead of {}; connect again", lost->address(),
+        fmt::join(DevicesOf(fresh.get()), ", "), fmt::join(devices_, ", "));
+  }
+  bool seeds;
+  {
+    absl::MutexLock lock(&mu_);
+    if (connection_ != lost) return absl::OkStatus();  // another thread was faster
+    connection_ = fresh;
+    // What was to be overwritten is gone; a value that needs nothing of it can still be computed.
+    for (const auto& weak : std::exchange(assigned_, {})) {
+      if (StateRef state = weak.lock()) state->value->dest = nullptr;
+    }
+    drawn_.clear();
+    seeds = !seed_chosen_;
+  }
+  return seeds ? SeedAnyhow() : absl::OkStatus();
+}
+
+absl::Status Session::CheckPresent(const Buffer& buffer) const {
+  if (buffer.connection == connection_) return absl::OkStatus();
+  const absl::Status status = buffer.connection->status();
+  return status.ok() ? FailedPrecondition("a tensor of another session with {}",
+                                          buffer.connection->address())
+                     : status;
+}
 
 bool Session::IsTracing() const { return CurrentTrace(*this) != nullptr; }
 

@@ -235,7 +235,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Session(std::shared_ptr<Connection> connection, ConnectOptions options);
 
-  Connection& connection() { return *connection_; }
+  // The present connection: one that was lost is replaced when there is new work.
+  std::shared_ptr<Connection> connection() const {
+    absl::MutexLock lock(&mu_);
+    return connection_;
+  }
+  const std::vector<std::string>& devices() const { return devices_; }
   const std::string& device() const { return options_.device; }
   absl::Time Deadline() const { return absl::Now() + options_.timeout; }
 
@@ -360,7 +365,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Starts a generator anew, or makes one of its own if there is none. The session has one that
   // serves unless a GeneratorScope names another.
   absl::Status Seed(uint64_t seed, GeneratorRef& generator);
-  absl::Status Seed(uint64_t seed) { return Seed(seed, generator_); }
+  absl::Status Seed(uint64_t seed);
+  // By a seed that means nothing, and so may be replaced by another one if the session is lost.
+  absl::Status SeedAnyhow();
   // The value of `draw`, which uses a block of random bits for each of `count` numbers.
   using Draw = std::function<Drawn(const RandomState&)>;
   StateRef Random(uint64_t count, const Draw& draw);
@@ -396,6 +403,12 @@ class Session : public std::enable_shared_from_this<Session> {
   using ValueRef = std::shared_ptr<Value>;
   struct Plan;
 
+  // Waits until the daemon takes new work. A session that was lost is replaced; what was in it
+  // stays lost.
+  absl::Status AwaitRoom();
+  absl::Status ReplaceConnection(const std::shared_ptr<Connection>& lost);
+  // Why the tensor on the daemon is of no use any more.
+  absl::Status CheckPresent(const Buffer& buffer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape,
                              const Sink& sink);
   absl::Status DownloadVarying(const StateRef& state, absl::Span<char> out);
@@ -492,7 +505,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // if the program is to overwrite it.
   std::shared_ptr<Buffer> BufferOn(Value& value, const std::vector<int64_t>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendCopy(uint64_t to, uint64_t from, int64_t device);
+  void SendCopy(Connection& connection, uint64_t to, uint64_t from, int64_t device) const;
   static void AddInputs(v1::RunProgram& run, absl::Span<const std::shared_ptr<Buffer>> inputs);
   static void AddOutputs(v1::RunProgram& run, absl::Span<const std::shared_ptr<Buffer>> outputs);
   std::vector<int64_t> HomeDevices() const { return {home_}; }
@@ -530,14 +543,15 @@ class Session : public std::enable_shared_from_this<Session> {
       absl::Span<const ValueRef> arguments, absl::Span<const StateRef> results)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const std::shared_ptr<Connection> connection_;
   const ConnectOptions options_;
+  const std::vector<std::string> devices_;  // of the daemon
   const int64_t home_;  // the number of the session's device, where values are that nobody placed
   std::atomic<bool> fast_math_ = false;
   std::atomic<bool> has_hooks_ = false;  // ever
   const std::shared_ptr<LiveValues> live_ = std::make_shared<LiveValues>();
 
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
   Graph graph_ ABSL_GUARDED_BY(mu_);
   size_t compact_at_ ABSL_GUARDED_BY(mu_) = size_t{1} << 16;  // nodes
   int64_t next_leaf_ ABSL_GUARDED_BY(mu_) = 0;
@@ -550,8 +564,9 @@ class Session : public std::enable_shared_from_this<Session> {
   ProgramList programs_ ABSL_GUARDED_BY(mu_);  // latest use first
   absl::flat_hash_map<uint64_t, ProgramList::iterator> program_of_ ABSL_GUARDED_BY(mu_);
 
-  GeneratorRef generator_;                   // made by the first Seed
-  DrawnNumbers drawn_ ABSL_GUARDED_BY(mu_);  // since the last run
+  GeneratorRef generator_;                         // made by the first Seed
+  DrawnNumbers drawn_ ABSL_GUARDED_BY(mu_);        // since the last run
+  bool seed_chosen_ ABSL_GUARDED_BY(mu_) = false;  // of that generator, by the user
 };
 
 }  // namespace tensord::client

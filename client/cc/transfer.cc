@@ -17,7 +17,7 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   if (AnyVaries(shape)) {
     return InvalidArgument("data from the host has sizes that are numbers, not {}", TextOf(shape));
   }
-  TD_RETURN_IF_ERROR(Connection::CheckFork());
+  TD_RETURN_IF_ERROR(AwaitRoom());
   {
     absl::MutexLock lock(&mu_);
     value = NewLeaf(dtype, {shape.begin(), shape.end()});
@@ -31,10 +31,10 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   }
   const Buffer& buffer = *value->buffer;
   const std::vector<int64_t>& devices = buffer.placement.devices;
-  TD_RETURN_IF_ERROR(connection_->Upload(buffer.handles[0], dtype, shape, DeviceName(devices[0]),
-                                         data, Deadline()));
+  TD_RETURN_IF_ERROR(buffer.connection->Upload(buffer.handles[0], dtype, shape,
+                                               DeviceName(devices[0]), data, Deadline()));
   for (size_t i = 1; i < devices.size(); ++i) {
-    SendCopy(buffer.handles[i], buffer.handles[0], devices[i]);
+    SendCopy(*buffer.connection, buffer.handles[i], buffer.handles[0], devices[i]);
   }
   absl::MutexLock lock(&mu_);
   return NewState(std::move(value));
@@ -136,23 +136,23 @@ absl::Status Session::Download(const StateRef& state, const Sink& sink) {
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
   // The call finds the data ready, or is not made at all.
   if (run != 0) {
-    TD_RETURN_IF_ERROR(connection_->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
+    TD_RETURN_IF_ERROR(buffer->connection->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
   }
   if (buffer->placement.axis != kWhole) {
     return DownloadParts(*buffer, state->value->shape, sink);
   }
-  return connection_->Download(buffer->handles[0], buffer->bytes, sink, Deadline());
+  return buffer->connection->Download(buffer->handles[0], buffer->bytes, sink, Deadline());
 }
 
 absl::Status Session::Wait(absl::Span<const StateRef> states) {
   TD_RETURN_IF_ERROR(Realize(states));
-  if (states.empty()) return connection_->Wait(0, Deadline());
+  if (states.empty()) return connection()->Wait(0, Deadline());
   for (const StateRef& state : states) {
     uint64_t run = 0;
     const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
     std::optional<absl::Status> status;
-    if (run != 0) status = connection_->AwaitRun(run, Deadline());
-    if (!status) status = connection_->Wait(buffer->handles[0], Deadline());
+    if (run != 0) status = buffer->connection->AwaitRun(run, Deadline());
+    if (!status) status = buffer->connection->Wait(buffer->handles[0], Deadline());
     TD_RETURN_IF_ERROR(*status);
   }
   return absl::OkStatus();
