@@ -116,6 +116,7 @@ void BindCasts(py::class_<Tensor>& tensor);
 void BindDTypeArguments(py::class_<Tensor>& tensor);
 void BindClient(py::module_& module);
 void BindGenerator(py::module_& module);
+void BindLog(py::module_& module);
 void BindFile(py::module_& module, py::class_<Tensor>& tensor);
 void BindTensor(py::module_& module, py::class_<Tensor>& tensor);
 void BindMovement(py::class_<Tensor>& tensor);

@@ -27,6 +27,7 @@ absl::Duration Timeout(const std::optional<double>& seconds) {
 std::shared_ptr<Client> Connect(const std::string& address, const std::string& device,
                                 const std::string& name, double connect_timeout,
                                 const std::optional<double>& timeout, const std::string& priority,
+                                const std::optional<double>& lease,
                                 const std::map<std::string, std::string>& security) {
   ConnectOptions options;
   const std::pair<const char*, std::string*> fields[] = {
@@ -46,6 +47,7 @@ std::shared_ptr<Client> Connect(const std::string& address, const std::string& d
                                 .priority = priority,
                                 .security = std::move(options.security),
                                 .connect_timeout = absl::Seconds(connect_timeout),
+                                .lease = Timeout(lease),
                                 .timeout = Timeout(timeout)});
   py::gil_scoped_acquire acquire;
   return ValueOrRaise(std::move(client));

@@ -11,6 +11,7 @@ PYBIND11_MODULE(_tensord, module) {
   module.attr("__version__") = std::string(tensord::kVersion);
   BindDType(module);
   BindClient(module);
+  BindLog(module);
   py::class_<tensord::Tensor> tensor(module, "Tensor");
   BindGenerator(module);
   BindSize(module);

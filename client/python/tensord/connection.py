@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import subprocess
@@ -39,15 +40,18 @@ class TLS(NamedTuple):
 def connect(address: Optional[str] = None, *, device: Optional[str] = None,
             timeout: Optional[float] = None, connect_timeout: float = 10.0,
             priority: Literal["interactive", "normal", "batch"] = "normal",
-            tls: Union[bool, TLS] = False, token: Optional[str] = None) -> Client:
+            lease: Optional[float] = None, tls: Union[bool, TLS] = False, token: Optional[str] = None) -> Client:
     """Opens a session and makes it the one that new tensors belong to.
 
     Without an address it is the one in TENSORD_ADDRESS; else the user's default socket, if a daemon
     answers there; else that of a private daemon, started here and ending with this process.
     `timeout` is of every call that waits for data. `priority` is the part of a device that the
     session gets while others want it as well: 16 for "interactive" to 4 for "normal" to 1 for
-    "batch". InvalidArgumentError if it is none of these. `with connect() as client:` closes it at
-    the end.
+    "batch". InvalidArgumentError if it is none of these. `lease` is how many seconds the session
+    survives a broken connection, at most what the daemon allows, which is what None asks for; 0: none.
+    Calls wait meanwhile, and the logger "tensord" tells of it. After that the session's tensors are
+    lost (UnavailableError), and new ones are made in a new session. `with connect() as client:` closes
+    it at the end.
 
     For an address HOST:PORT of a daemon with certificates, `tls` says how to check it and what to
     show (True: the system's certificates), and `token` who calls; a token needs TLS and so asks
@@ -67,10 +71,10 @@ def connect(address: Optional[str] = None, *, device: Optional[str] = None,
             security |= {field: os.fspath(value) for field, value in tls._asdict().items() if value is not None}
     address = address or os.environ.get("TENSORD_ADDRESS") or None
     if address is not None:
-        client = _connect(address, device, timeout, connect_timeout, priority, security)
+        client = _connect(address, device, timeout, connect_timeout, priority, lease, security)
     else:
-        client = (_connect_to_default(device, timeout, priority)
-                  or _connect(_private_daemon(), device, timeout, connect_timeout, priority))
+        client = (_connect_to_default(device, timeout, priority, lease)
+                  or _connect(_private_daemon(), device, timeout, connect_timeout, priority, lease))
     _tensord._set_current(client)
     return client
 
@@ -104,19 +108,39 @@ def synchronize() -> None:
 
 
 def _connect(address: str, device: Optional[str], timeout: Optional[float],
-             connect_timeout: float, priority: str, security: Optional[dict[str, str]] = None) -> Client:
+             connect_timeout: float, priority: str, lease: Optional[float],
+             security: Optional[dict[str, str]] = None) -> Client:
     version = ".".join(str(part) for part in sys.version_info[:3])
     name = f"python {version}, {Path(sys.argv[0] or 'interactive').name}"
-    return _tensord._connect(address, device or "", name, connect_timeout, timeout, priority, security or {})
+    _log_lines()
+    return _tensord._connect(address, device or "", name, connect_timeout, timeout, priority, lease, security or {})
+
+
+_logging: Optional[threading.Thread] = None
+
+
+def _log_lines() -> None:
+    """Starts the thread that logs what the client has to say of connections that break."""
+    global _logging
+    with _connecting:
+        if _logging is None:
+            _logging = threading.Thread(target=_log, name="tensord-log", daemon=True)
+            _logging.start()
+
+
+def _log() -> None:
+    logger = logging.getLogger("tensord")
+    while (line := _tensord._next_line()) is not None:
+        logger.warning("%s", line)
 
 
 def _connect_to_default(device: Optional[str], timeout: Optional[float],
-                        priority: str) -> Optional[Client]:
+                        priority: str, lease: Optional[float]) -> Optional[Client]:
     address = _tensord.default_address()
     if not Path(address.removeprefix("unix:")).is_socket():
         return None
     try:
-        return _connect(address, device, timeout, 1.0, priority)
+        return _connect(address, device, timeout, 1.0, priority, lease)
     except UnavailableError:
         return None  # a socket that a dead daemon left
 
@@ -214,6 +238,9 @@ def _close() -> None:
     if client is not None:
         client.close()
         _tensord._set_current(None)
+    if _logging is not None and _logging.is_alive():  # not in a fork
+        _tensord._stop_lines()
+        _logging.join()
     if _daemon is not None:
         _daemon.close()
 
