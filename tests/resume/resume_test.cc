@@ -314,6 +314,18 @@ TEST_F(ResumeTest, ARestartedDaemonSaysThatItDoesNotKnowTheSession) {
   EXPECT_EQ(*again.Value(), 1);
 }
 
+// Takes as long as keep-alive does, 15 s: nothing but its pings can tell.
+TEST_F(ResumeTest, AConnectionOnWhichNothingPassesIsReplaced) {
+  auto connection = Open();
+  Counter counter(*connection);
+  ASSERT_TRUE(counter.Value().ok());
+  proxy_->Freeze();
+  const uint64_t run = counter.Run();
+  EXPECT_EQ(connection->AwaitRun(run, kNever), absl::OkStatus());
+  EXPECT_EQ(*counter.Value(), 1);
+  EXPECT_EQ(Status().sessions_total(), 1u);
+}
+
 TEST_F(ResumeTest, ManyClientsComeBack) {
   constexpr int kClients = 200;
   std::vector<std::unique_ptr<Connection>> connections;
