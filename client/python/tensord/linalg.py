@@ -278,7 +278,8 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 def vander(x: Tensor, *, N: Optional[int] = None) -> Tensor:
     """Powers x^0 .. x^(N-1) of vectors [.., m] as columns, [.., m, N]; N is m unless given. Unlike tensord.vander."""
-    columns = (x.shape[-1] if x.ndim else 1) if N is None else N
+    x = x if x.ndim else x.reshape(1)
+    columns = x.shape[-1] if N is None else N
     if columns < 1 or (N is not None and N < 2):
         raise InvalidArgumentError(f"vander: {columns} columns; it needs two or more")
     return _tensord._vander(x, columns, True)
