@@ -178,4 +178,4 @@ def write_doc(counts, most):
 
 
 def names_text(names):
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"`{name}`" for name in names) or "None."
