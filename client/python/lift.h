@@ -175,6 +175,7 @@ namespace internal {
 template <typename R, typename... Rest, typename Function>
 auto LiftAs(Function function, const char* name) {
   return [function, name](const Tensor& self, typename Parameter<Rest>::Python... arguments) {
+    static_cast<void>(name);  // one result has none
     Operands operands(self);
     // Braces, so that operands are added from left to right.
     const std::tuple<typename Parameter<Rest>::Held...> held{

@@ -31,7 +31,8 @@ absl::Status Copies::Number(const Node* sink, const absl::flat_hash_set<const No
                              kernel, node->range_size(), limit);
     }
   }
-  for (const auto& [node, ranges] : free_.all()) {
+  for (const auto& [node, free] : free_.all()) {
+    const auto& ranges = free;  // a lambda can't have what is bound
     const auto in_fold = [&] {
       return std::any_of(ranges.begin(), ranges.end(),
                          [&](const Node* range) { return fold_ranges.contains(range); });
