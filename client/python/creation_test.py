@@ -312,3 +312,12 @@ def test_tensor_copies_and_as_tensor_does_not():
     x.zero_()
     assert (copy.tolist(), same.tolist()) == ([1, 2], [0, 0])
     assert tensord.as_tensor(x, "int32").dtype == "int32"
+
+
+@pytest.mark.parametrize("make", [tensord.tensor, tensord.as_tensor])
+def test_numbers_beyond_the_default_dtype_are_refused(make):
+    for number in (2**31, 2**40, -2**31 - 1, 2**63 - 1):
+        with pytest.raises(OverflowError, match=f"{number} does not fit int32"):
+            make(number)
+        assert make(number, dtype="int64").item() == number
+    assert make(2**31 - 1).item() == 2**31 - 1 and make(-2**31).dtype == tensord.int32

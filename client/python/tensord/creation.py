@@ -49,7 +49,8 @@ def tensor(data: Any, dtype: Optional[DTypeLike] = None, *, device: Devices = No
     if isinstance(data, Tensor):
         made = made.detach().clone()
     if made.dtype in weaks:
-        made = made.cast(strong_dtype(made.dtype))
+        strong = strong_dtype(made.dtype)
+        made = made.cast(strong) if isinstance(data, Tensor) else Tensor(data, strong)
     return _made(made, requires_grad)
 
 
