@@ -89,7 +89,8 @@ class Generator {
 
   Expr Leaf(DType dtype, const Ints& shape) {
     if (OneIn(10)) {
-      const double value = Below(7) - 2 + (OneIn(2) ? 0.5 : 0);
+      const int least = IsInt(dtype) && !IsSigned(dtype) ? 0 : -2;  // what it lacks is refused
+      const double value = Below(7) + least + (OneIn(2) ? 0.5 : 0);
       return Full(test_.graph, shape, value, dtype);
     }
     if (IsInt(dtype) && OneIn(6)) {
