@@ -386,3 +386,13 @@ def test_gradients_with_and_without_a_graph():
     assert autograd.grad((x * x).sum(), [x, Tensor(X, requires_grad=True)], allow_unused=True)[1] is None
     with pytest.raises(ValueError, match="no influence"):
         autograd.grad((x * x).sum(), Tensor(X, requires_grad=True), allow_unused=False)
+
+
+@pytest.mark.parametrize("gradient", [[1.0], [[1.0, 2.0]], [1, 2]])
+def test_a_gradient_is_of_the_tensors_shape_and_dtype(gradient):
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(ValueError, match=r"grad: .* for a tensor that is float32\[2\]"):
+        w.grad = Tensor(gradient)
+    w.grad = Tensor([3.0, 4.0])
+    assert w.grad.tolist() == [3, 4]
+    w.grad = None

@@ -5,6 +5,7 @@
 #include "client/python/operands.h"
 #include "client/python/parts.h"
 #include "core/base/status.h"
+#include "core/tensor/build.h"
 #include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/reduce.h"
@@ -76,6 +77,15 @@ void Backward(const Tensor& x, const std::optional<Tensor>& gradient, bool creat
     return;
   }
   RaiseIfError(x.Backward(gradient, inputs, create_graph));
+}
+
+void SetGrad(const Tensor& x, std::optional<Tensor> gradient) {
+  if (gradient && (gradient->shape() != x.shape() || gradient->dtype() != x.dtype())) {
+    Raise(InvalidArgument("grad: {}{} for a tensor that is {}{}; they are to be the same",
+                          Name(gradient->dtype()), ShapeText(gradient->shape()), Name(x.dtype()),
+                          ShapeText(x.shape())));
+  }
+  x.SetGrad(std::move(gradient));
 }
 
 py::list Gradient(const Tensor& loss, const py::args& targets, std::optional<Tensor> gradient) {
@@ -241,8 +251,8 @@ void BindGradients(py::class_<Tensor>& tensor) {
                                                                                            hook);
           },
           py::arg("hook"), "hook(tensor) after backward() has added to the grad of this leaf.")
-      .def_property("grad", &Tensor::grad, &Tensor::SetGrad,
-                    "What backward() left: a tensor of the same shape, or None.")
+      .def_property("grad", &Tensor::grad, &SetGrad,
+                    "What backward() left: a tensor of the same shape and dtype, or None.")
       .def(
           "backward",
           [](const Tensor& x, const std::optional<Tensor>& gradient, py::handle, bool create_graph,

@@ -85,6 +85,7 @@ BAD = [
     (lambda p: optim.Adafactor(p, eps=(-1, 0)), "eps is"), (lambda p: optim.Muon(p), "no matrix"),
     (lambda p: optim.LBFGS(p, line_search_fn="golden"), "line_search_fn"), (lambda p: optim.SGD([]), "parameters"),
     (lambda p: optim.SGD([Tensor([1.0])]), "requires_grad"), (lambda p: optim.SGD([p[0], p[0]]), "twice"),
+    (lambda p: optim.SGD([p[0] * 2]), "parameter 0 is made of others"),
     (lambda p: optim.Adam(p, differentiable=True), "differentiable"), (lambda p: optim.OptimizerGroup(), "no optimisers"),
     (lambda p: optim.SGD([{"params": p, "lr": -2}]), "lr is -2"),
     (lambda p: optim.lr_scheduler.ConstantLR(optim.SGD(p), factor=2), "ConstantLR: the factor"),
@@ -103,6 +104,8 @@ def test_unknown_options_are_refused():
     with pytest.raises(TypeError, match="momentun"):
         optim.SGD([parameter(1)], momentun=0.9)
     optim.SGD([parameter(1)], foreach=True, fused=False)
+    with pytest.raises(TypeError, match="a list, or something else to iterate over"):
+        optim.SGD(parameter(1))
 
 
 def test_a_missing_gradient_in_a_captured_step():

@@ -172,7 +172,9 @@ void AddKeywords(py::class_<Tensor>& tensor, const std::string& name, py::handle
                  translated[word] = value;
                }
                if (!changed) throw py::reference_cast_error();  // pybind11 then says what is taken
-               const py::object results = self.attr(name.c_str())(*arguments, **translated);
+               // Of the class: the receiver may be a list of tensors, which a function takes first.
+               const py::object method = py::type::of<Tensor>().attr(name.c_str());
+               const py::object results = method(self, *arguments, **translated);
                return out.is_none() ? results : Into(out, results, name);
              });
   SetDoc(tensor.attr(name.c_str()), doc);

@@ -56,7 +56,10 @@ class Optimizer:
         self.param_groups: list[ParamGroup] = []
         self.state: dict[int, State] = {}
         self.params: list[Tensor] = []
-        entries: list[Any] = list(params) if not isinstance(params, Tensor) else [params]
+        if isinstance(params, Tensor):
+            raise TypeError(f"{type(self).__name__}: parameters are a list, or something else to iterate over, of tensors; "
+                            "this is one")
+        entries: list[Any] = list(params)
         if not entries:
             raise InvalidArgumentError("an optimiser needs parameters; see Module.parameters, nn.state.get_parameters")
         for group in entries if isinstance(entries[0], Mapping) else [{"params": entries}]:
@@ -81,6 +84,9 @@ class Optimizer:
         for i, param in enumerate(params, len(self.params)):
             if not isinstance(param, Tensor):
                 raise TypeError(f"{type(self).__name__}: parameter {i} is a {type(param).__name__}, not a tensor")
+            if not param.is_leaf:
+                raise InvalidArgumentError(f"{type(self).__name__}: parameter {i} is made of others that require a gradient; "
+                                           "an optimiser changes the leaves")
             if hash(param) in seen:
                 raise InvalidArgumentError(f"{type(self).__name__}: parameter {i} is there twice")
             seen.add(hash(param))
