@@ -256,3 +256,34 @@ def test_named_tuples_come_back_from_workers():
 class Pairs(Squares):
     def __getitem__(self, i):
         return Pair(i % 2 == 0, "ab"[i])
+
+
+def numbers(batches):
+    return [[int(x) for x in batch.tolist()] for batch in batches]
+
+
+class Failing5(Squares):
+    def __getitem__(self, i):
+        if i == 5:
+            raise KeyError("no five")
+        return np.int32(i)
+
+
+def test_persistent_workers_begin_each_iteration_anew():
+    """Whatever is left of the last one: an error, an iterator that is dropped, one that is kept, a loader that is not."""
+    loader = DataLoader(Failing5(8), 2, num_workers=2, persistent_workers=True)
+    for _ in range(3):
+        seen = []
+        with pytest.raises(KeyError) as kept:  # the error keeps its frames, and so the iterator
+            for batch in loader:
+                seen.append(batch)
+        assert numbers(seen) == [[0, 1], [2, 3]] and kept
+    first = iter(loader)
+    assert numbers([next(first)]) == [[0, 1]]
+    second = iter(loader)
+    assert numbers([next(second), next(second)]) == [[0, 1], [2, 3]]
+    with pytest.raises(RuntimeError, match="another iteration has begun"):
+        next(first)
+    assert numbers([next(iter(loader))]) == [[0, 1]]
+    temporary = [batch for batch in DataLoader(Failing5(4), 2, num_workers=2, persistent_workers=True)]
+    assert numbers(temporary) == [[0, 1], [2, 3]]

@@ -159,14 +159,14 @@ class _FromWorkers(Iterator[T]):
     """One epoch: requests go to workers in turn, and their batches come back in the same order."""
 
     def __init__(self, loader: DataLoader[T], pool: Pool) -> None:
+        self._loader = loader  # which ends workers that stay
         self._pool, self._requests = pool, loader._requests()
         self._in_order, self._ahead = loader.in_order, loader.prefetch_factor * loader.num_workers
         self._turns: deque[int] = deque(range(loader.num_workers))  # those that have more
-        self._expected: deque[int] = deque()  # the worker of each batch that is still to come
-        self._keep = loader.persistent_workers
-        # Without the iterator nobody reads what they send.
-        self._close = weakref.finalize(self, pool.kill if self._keep else pool.close)
+        self._close = None if loader.persistent_workers else weakref.finalize(self, pool.close)
         pool.begin_epoch()
+        self._epoch, self._ended = pool.epoch, False
+        self._expected = pool.expected
         self._ask()
 
     def _ask(self) -> None:
@@ -182,6 +182,11 @@ class _FromWorkers(Iterator[T]):
             self._expected.append(number)
 
     def __next__(self) -> T:
+        if self._ended:
+            raise StopIteration
+        if self._pool.epoch != self._epoch:
+            raise RuntimeError("DataLoader: another iteration has begun, to which the workers belong now; with "
+                               "persistent_workers there is one at a time")
         while self._expected:
             number = self._expected[0] if self._in_order else self._pool.first_ready(list(self._expected))
             self._expected.remove(number)
@@ -200,8 +205,7 @@ class _FromWorkers(Iterator[T]):
                 raise
             self._ask()
             return batch
-        if self._keep:
-            self._close.detach()
-        else:
+        self._ended = True
+        if self._close is not None:
             self._close()
         raise StopIteration

@@ -15,6 +15,7 @@ import random
 import signal
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
@@ -155,6 +156,8 @@ class Pool:
     def __init__(self, work: Work, context: Any, timeout: float) -> None:
         data = _pickled(work)
         self._timeout = timeout or None
+        self.epoch = 0
+        self.expected: deque[int] = deque()  # whose replies of this epoch are still to come, in order
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
         for number in range(work.workers):
@@ -179,6 +182,15 @@ class Pool:
         return bool(self._pipes)
 
     def begin_epoch(self) -> None:
+        """What is still to come of the last one is thrown away, whoever may wait for it."""
+        self.epoch += 1
+        while self.expected:
+            number = self.expected.popleft()
+            self.first_ready([number])
+            try:
+                self._pipes[number].recv_bytes()
+            except (EOFError, ConnectionError):
+                self._fail_ended(number)
         for number in range(len(self._pipes)):
             self.request(number, _EPOCH)
 
