@@ -396,3 +396,29 @@ def test_a_gradient_is_of_the_tensors_shape_and_dtype(gradient):
     w.grad = Tensor([3.0, 4.0])
     assert w.grad.tolist() == [3, 4]
     w.grad = None
+
+
+def test_no_grad_of_a_generator_function_is_of_its_steps():
+    w = Tensor([1.0], requires_grad=True)
+
+    @tensord.no_grad()
+    def steps():
+        try:
+            got = yield (w * 2).requires_grad
+            yield got, (w * 3).requires_grad
+        except KeyError:
+            yield "caught", (w * 4).requires_grad
+        return (w * 5).requires_grad
+
+    running = steps()
+    assert next(running) is False
+    assert (w * 2).requires_grad
+    assert running.send("sent") == ("sent", False)
+    assert running.throw(KeyError()) == ("caught", False)
+    with pytest.raises(StopIteration) as end:
+        next(running)
+    assert end.value.value is False and (w * 2).requires_grad
+    closed = steps()
+    next(closed)
+    closed.close()
+    assert (w * 2).requires_grad

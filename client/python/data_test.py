@@ -262,11 +262,22 @@ def numbers(batches):
     return [[int(x) for x in batch.tolist()] for batch in batches]
 
 
+class Numbers(Squares):
+    def __getitem__(self, i):
+        return np.int32(i)
+
+
 class Failing5(Squares):
     def __getitem__(self, i):
         if i == 5:
             raise KeyError("no five")
         return np.int32(i)
+
+
+def test_the_order_is_that_of_any_number_of_workers():
+    orders = [numbers(DataLoader(Numbers(10), 2, shuffle=True, generator=tensord.Generator().manual_seed(1),
+                                 num_workers=workers)) for workers in (0, 2)]
+    assert orders[0] == orders[1]
 
 
 def test_persistent_workers_begin_each_iteration_anew():

@@ -8,9 +8,11 @@ differentiated again; those of grad() and backward() with create_graph=True, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ContextDecorator
-from typing import Any, Optional, Union, overload
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import Any, Optional, TypeVar, Union, cast, overload
 
 import _tensord
 from _tensord import Tensor, is_grad_enabled
@@ -19,6 +21,7 @@ from tensord.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_det
 from tensord.errors import InvalidArgumentError
 
 Tensors = Union[Tensor, Sequence[Tensor]]
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _listed(tensors: Tensors) -> list[Tensor]:
@@ -237,6 +240,32 @@ class _Mode(ContextDecorator):
     def __init__(self) -> None:
         self._before: list[bool] = []
 
+    def __call__(self, func: _F) -> _F:
+        if not isgeneratorfunction(func):
+            return super().__call__(func)
+
+        @wraps(func)
+        def steps(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            # The mode is of the function's own steps, not of what its caller does between them.
+            running = func(*args, **kwargs)
+            step, sent = running.send, None
+            while True:
+                try:
+                    with self:
+                        value = step(sent)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    step, sent = running.send, (yield value)
+                except GeneratorExit:
+                    with self:
+                        running.close()
+                    raise
+                except BaseException as error:
+                    step, sent = running.throw, error
+
+        return cast(_F, steps)
+
     def __enter__(self) -> None:
         self._before.append(_tensord._set_grad_enabled(self._enabled))
 
@@ -245,7 +274,7 @@ class _Mode(ContextDecorator):
 
 
 class no_grad(_Mode):
-    """with no_grad(): what is computed inside is detached. Also a decorator."""
+    """with no_grad(): what is computed inside is detached. Also a decorator, of generator functions too."""
 
 
 class inference_mode(no_grad):

@@ -128,6 +128,7 @@ class DataLoader(Generic[T]):
         return _FromWorkers(self, pool)
 
     def _here(self) -> Iterator[T]:
+        drawn_seed(self.generator)  # as workers would have: the order is that of any number of them
         fetch = self._fetcher(self.dataset)
         for request in self._requests():
             try:
