@@ -124,3 +124,8 @@ def test_an_operator_sees_buffers_ends_sessions_and_drains(tmp_path):
         control(daemon, "drain")
         daemon.process.wait(60)
         assert daemon.process.returncode == 0
+
+
+def test_bench_gives_up_on_a_device_that_hangs(tmp_path):
+    with Daemon(tmp_path, "--devices=paced:1(hang_launch=1)") as daemon:
+        assert "did not finish the run in time" in control(daemon, "bench", "--count=1", "--timeout=1s", code=1)

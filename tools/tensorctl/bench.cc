@@ -32,15 +32,16 @@ double Median(std::vector<double> values) {
 // One session with a program that adds two small tensors.
 class Bencher {
  public:
-  Bencher(std::unique_ptr<Connection> connection, absl::Time deadline)
-      : connection_(std::move(connection)), deadline_(deadline) {}
+  // Each step may take `timeout`.
+  Bencher(std::unique_ptr<Connection> connection, absl::Duration timeout)
+      : connection_(std::move(connection)), timeout_(timeout) {}
 
   absl::Status Prepare() {
     for (uint64_t& handle : inputs_) {
       handle = connection_->NewHandle(Handle::kTensor);
       const std::vector<char> zeros(kElements * sizeof(float));
       TD_RETURN_IF_ERROR(
-          connection_->Upload(handle, DType::kFloat32, {kElements}, "", zeros, deadline_));
+          connection_->Upload(handle, DType::kFloat32, {kElements}, "", zeros, Deadline()));
     }
     Program program;
     program.name = "bench";
@@ -53,7 +54,7 @@ class Bencher {
     command.mutable_register_program()->set_handle(program_);
     *command.mutable_register_program()->mutable_program() = Encode(program);
     connection_->Send(std::move(command));
-    return connection_->Wait(program_, deadline_);
+    return connection_->Wait(program_, Deadline());
   }
 
   // Microseconds of a run whose end is waited for.
@@ -68,7 +69,7 @@ class Bencher {
     const absl::Time begin = absl::Now();
     for (int i = 1; i < runs; ++i) {
       Run(/*notify=*/false);
-      TD_RETURN_IF_ERROR(connection_->WaitForRoom(deadline_));
+      TD_RETURN_IF_ERROR(connection_->WaitForRoom(Deadline()));
     }
     TD_RETURN_IF_ERROR(Await(Run(/*notify=*/true)));
     return runs / absl::ToDoubleSeconds(absl::Now() - begin);
@@ -80,9 +81,9 @@ class Bencher {
     bulk_.resize(kBulkBytes);
     const absl::Time begin = absl::Now();
     TD_RETURN_IF_ERROR(
-        connection_->Upload(handle, DType::kUint8, {kBulkBytes}, "", bulk_, deadline_));
+        connection_->Upload(handle, DType::kUint8, {kBulkBytes}, "", bulk_, Deadline()));
     const absl::Time uploaded = absl::Now();
-    TD_RETURN_IF_ERROR(connection_->Download(handle, absl::MakeSpan(bulk_), deadline_));
+    TD_RETURN_IF_ERROR(connection_->Download(handle, absl::MakeSpan(bulk_), Deadline()));
     const absl::Time downloaded = absl::Now();
     connection_->Release(handle, kBulkBytes);
     return std::pair(kBulkBytes / absl::ToDoubleSeconds(uploaded - begin),
@@ -90,6 +91,8 @@ class Bencher {
   }
 
  private:
+  absl::Time Deadline() const { return absl::Now() + timeout_; }
+
   uint64_t Run(bool notify) {
     v1::Command command;
     v1::RunProgram& run = *command.mutable_run();
@@ -104,12 +107,12 @@ class Bencher {
   }
 
   absl::Status Await(uint64_t sequence) {
-    const std::optional<absl::Status> status = connection_->AwaitRun(sequence, deadline_);
+    const std::optional<absl::Status> status = connection_->AwaitRun(sequence, Deadline());
     return status ? *status : Internal("the daemon forgot run {}", sequence);
   }
 
   const std::unique_ptr<Connection> connection_;
-  const absl::Time deadline_;
+  const absl::Duration timeout_;
   uint64_t inputs_[2] = {};
   uint64_t program_ = 0;
   std::vector<char> bulk_;
@@ -124,7 +127,7 @@ absl::StatusOr<std::string> Bench(const Daemon& daemon, absl::Span<const std::st
   connect.client_name = "tensorctl bench";
   connect.connect_timeout = options.timeout;
   TD_ASSIGN_OR_RETURN(auto connection, Connection::Open(options.address, connect));
-  Bencher bencher(std::move(connection), absl::Now() + absl::Minutes(5));
+  Bencher bencher(std::move(connection), options.timeout);
   TD_RETURN_IF_ERROR(bencher.Prepare());
   std::vector<double> trips, runs, up, down;
   for (int i = 0; i < rounds; ++i) {
