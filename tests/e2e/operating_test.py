@@ -110,6 +110,7 @@ def test_an_operator_sees_buffers_ends_sessions_and_drains(tmp_path):
     with Daemon(tmp_path) as daemon:
         session = tensord.connect(daemon.address)
         large = tensord.ones(1000, 1000).contiguous().realize()
+        session.synchronize()  # till then the daemon may not have begun
         assert re.search(r"^session-1 +tensor \S+ +3\.8 MiB +float32 +\[1000, 1000\] +CPU:0 +value$", control(daemon, "buffers"), re.M)
         assert "session-1" in control(daemon, "top", "--interval=10ms")
         assert "a second, one after another" in control(daemon, "bench", "--count=20")
