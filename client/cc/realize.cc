@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/tensor/custom_gradient.h"
+#include "core/tensor/loop.h"
 #include "core/tensor/partition.h"
 #include "core/tensor/size.h"
 #include "core/tensor/weak.h"
@@ -23,6 +24,20 @@ namespace {
 constexpr size_t kMaxPrograms = 512;
 
 bool IsArgument(const Value& value) { return value.leaf && !value.buffer && !value.init; }
+
+// Where a tensor that was assigned the result of a loop is read by another loop, the first is in
+// the body of the second now: loops are finished anew.
+absl::StatusOr<const Node*> CopyOf(Graph& to, const Node* node,
+                                   absl::Span<const Node* const> sources) {
+  if (node->op == Op::kCarry) return UnfinishedCarry(to, node, sources[0]);
+  if (node->op != Op::kLoop) return CopyStrong(to, node, sources);
+  std::vector<const Node*> carries, next;
+  for (size_t i = 1; i < sources.size(); i += 2) {
+    carries.push_back(sources[i]);
+    next.push_back(sources[i + 1]);
+  }
+  return FinishLoop(to, sources[0], carries, next, node->ints[1]);
+}
 
 }  // namespace
 
@@ -356,7 +371,7 @@ absl::Status Session::Build(absl::Span<const ValueRef> roots, Plan& plan) {
     }
     if (stack.size() > depth) continue;
     for (const Node* source : node->src) sources.push_back(plan.built.at(source));
-    TD_ASSIGN_OR_RETURN(const Node* copy, CopyStrong(plan.program.graph, node, sources));
+    TD_ASSIGN_OR_RETURN(const Node* copy, CopyOf(plan.program.graph, node, sources));
     if (copy->op == Op::kVariable) plan.AddVariable(copy);
     plan.built[node] = copy;
     stack.pop_back();

@@ -172,3 +172,55 @@ def test_while_loops_have_no_gradient():
     x = Tensor([1.0, 2.0])
     with pytest.raises(tensord.TensordError, match="while loop"):
         tensord.while_loop(lambda s: s.sum() < 10, lambda s: s * 2, x).sum().gradient(x)
+
+
+# Each makes a tensor of its shape and dtype by a loop: by how many others there are in it, too.
+LOOPS = {
+    "double": lambda x: tensord.fori_loop(0, 3, lambda i, s: s * 2, x),
+    "add x": lambda x: tensord.fori_loop(0, 3, lambda i, s: s + x, x),
+    "cholesky": lambda x: tensord.linalg.cholesky(x @ x.T + 9 * Tensor.eye(4)),
+    "inverse": lambda x: tensord.linalg.inv(x.tril() + 9 * Tensor.eye(4)),
+    "cumulated": lambda x: tensord.scan(lambda s, row: (s + row.sum(), s * row), Tensor(0.5), x)[1],
+    "nested": lambda x: tensord.fori_loop(
+        0, 2, lambda i, s: s + tensord.fori_loop(0, 2, lambda j, t: t * 0.5 + x + s, x), x),
+}
+
+
+@pytest.mark.parametrize("second", LOOPS)
+@pytest.mark.parametrize("first", LOOPS)
+def test_what_a_loop_gave_is_assigned_and_read_by_another(first, second):
+    data = RNG.normal(size=(4, 4)).astype(np.float32)
+    done = LOOPS[first](Tensor(data).clone()).realize()
+    expected = LOOPS[second](done).numpy()
+
+    assigned = Tensor.zeros(4, 4).clone()
+    assigned.assign(LOOPS[first](Tensor(data)))
+    np.testing.assert_allclose(LOOPS[second](assigned).numpy(), expected, rtol=1e-4, atol=1e-4)
+
+    written = Tensor.zeros(4, 4).clone()
+    written[:] = LOOPS[first](Tensor(data))
+    thrice = LOOPS[first](LOOPS[second](written))
+    again = LOOPS[first](LOOPS[second](done).realize())
+    np.testing.assert_allclose(thrice.numpy(), again.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("second", LOOPS)
+@pytest.mark.parametrize("first", LOOPS)
+def test_what_a_loop_gave_is_read_in_the_body_of_another(first, second):
+    data = RNG.normal(size=(4, 4)).astype(np.float32)
+    assigned = Tensor.zeros(4, 4).clone()
+    assigned.assign(LOOPS[first](Tensor(data)))
+    out = tensord.fori_loop(0, 2, lambda i, s: s * 0.1 + LOOPS[second](assigned), Tensor(data))
+    read = LOOPS[second](LOOPS[first](Tensor(data)).realize()).numpy()
+    expected = data * 0.01 + read * 0.1 + read
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("second", LOOPS)
+@pytest.mark.parametrize("first", LOOPS)
+def test_a_function_with_a_loop_is_mapped_over_what_a_loop_gave(first, second):
+    data = RNG.normal(size=(3, 4, 4)).astype(np.float32)
+    given = tensord.fori_loop(0, 3, lambda i, s: s * 0.5, Tensor(data))
+    out = tensord.func.vmap(lambda x: LOOPS[second](LOOPS[first](x)))(given)
+    expected = np.stack([LOOPS[second](LOOPS[first](Tensor(x * 0.125))).numpy() for x in data])
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-3, atol=1e-3)

@@ -104,10 +104,36 @@ std::vector<Expr> EndLoop(absl::Span<const Expr> stand_ins, const Expr& conditio
   }
   if (auto error = CheckNext(stand_ins, condition, next)) return Failed(stand_ins.size(), *error);
   Graph& graph = condition.graph();
-  std::vector<const Node*> carries, roots = {Reshape(condition, {}).node()};
+  std::vector<const Node*> carries, values;
   for (const Expr& stand_in : stand_ins) carries.push_back(stand_in.node());
-  for (const Expr& value : next) roots.push_back(value.node());
+  for (const Expr& value : next) values.push_back(value.node());
 
+  const Node* const test = Reshape(condition, {}).node();
+  const absl::StatusOr<const Node*> loop = FinishLoop(graph, test, carries, values, most);
+  if (!loop.ok()) return Failed(carries.size(), Expr(&graph, loop.status()));
+  std::vector<Expr> results;
+  for (size_t k = 0; k < carries.size(); ++k) {
+    const int64_t number[] = {static_cast<int64_t>(k)};
+    const Node* const operand[] = {*loop};
+    results.emplace_back(
+        &graph,
+        graph.TryMake(
+            {.op = Op::kLoopResult, .src = operand, .ints = number, .dtype = carries[k]->dtype}));
+  }
+  return results;
+}
+
+const Node* UnfinishedCarry(Graph& graph, const Node* carry, const Node* init) {
+  // Of levels that UnfinishedLevel() does not reach.
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  return graph.Make(Op::kCarry, {init}, {kFirst + carry->ints[0], carry->ints[1]});
+}
+
+absl::StatusOr<const Node*> FinishLoop(Graph& graph, const Node* condition,
+                                       absl::Span<const Node* const> carries,
+                                       absl::Span<const Node* const> next, int64_t most) {
+  std::vector<const Node*> roots = {condition};
+  roots.insert(roots.end(), next.begin(), next.end());
   // Now that the body is known, so is the level. Equal loops become equal nodes by it.
   const int64_t level = LevelAround(carries, roots);
   ReplacementMap finished;
@@ -121,18 +147,7 @@ std::vector<Expr> EndLoop(absl::Span<const Expr> stand_ins, const Expr& conditio
   std::vector<const Node*> src = {body[0]};
   for (size_t k = 0; k < carries.size(); ++k) src.insert(src.end(), {states[k], body[1 + k]});
   const int64_t ints[] = {level, most};
-  absl::StatusOr<const Node*> loop = graph.TryMake({.op = Op::kLoop, .src = src, .ints = ints});
-  if (!loop.ok()) return Failed(carries.size(), Expr(&graph, loop.status()));
-  std::vector<Expr> results;
-  for (size_t k = 0; k < carries.size(); ++k) {
-    const int64_t number[] = {static_cast<int64_t>(k)};
-    const Node* const operand[] = {*loop};
-    results.emplace_back(
-        &graph,
-        graph.TryMake(
-            {.op = Op::kLoopResult, .src = operand, .ints = number, .dtype = carries[k]->dtype}));
-  }
-  return results;
+  return graph.TryMake({.op = Op::kLoop, .src = src, .ints = ints});
 }
 
 std::vector<Expr> WhileLoop(absl::Span<const Expr> initial, const LoopCondition& condition,

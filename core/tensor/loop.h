@@ -9,6 +9,7 @@
 // the state is computed once, before the loop. Each state keeps its shape and dtype.
 #pragma once
 
+#include <absl/status/statusor.h>
 #include <absl/types/span.h>
 
 #include <cstdint>
@@ -62,5 +63,14 @@ std::vector<Expr> BeginLoop(absl::Span<const Expr> initial);
 std::vector<Expr> AddStates(absl::Span<const Expr> stand_ins, absl::Span<const Expr> initial);
 std::vector<Expr> EndLoop(absl::Span<const Expr> stand_ins, const Expr& condition,
                           absl::Span<const Expr> next, int64_t most);
+
+// The same for nodes, to copy graphs in which values may take the place of inputs: a loop that
+// comes into the body of another by that raises the other's level. UnfinishedCarry gives the
+// stand-in for the copy of a Carry; FinishLoop makes the Loop, whose `next` are the states' new
+// values and whose condition has no axes.
+const Node* UnfinishedCarry(Graph& graph, const Node* carry, const Node* init);
+absl::StatusOr<const Node*> FinishLoop(Graph& graph, const Node* condition,
+                                       absl::Span<const Node* const> carries,
+                                       absl::Span<const Node* const> next, int64_t most);
 
 }  // namespace tensord
