@@ -112,8 +112,9 @@ absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Finish(
     const std::string& name, Trace& trace, absl::Span<const StateRef> stand_ins,
     absl::Span<const ValueRef> arguments, absl::Span<const StateRef> results) {
   using Place = CapturedProgram::Place;
-  AdvanceRandom();
   auto captured = std::make_shared<CapturedProgram>();
+  captured->drawn = trace.drawn;
+  AdvanceRandom();
   captured->name = name;
   captured->arguments = arguments.size();
   captured->returned = results.size();
@@ -507,6 +508,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   }
   for (const StateRef& target : targets) {
     outputs.push_back(target->value->buffer);
+    target->value->buffer->overwritten = true;
     Overwrite(target);
     // What the function has written can't be differentiated: it is not kept what it was made of.
     const size_t number = static_cast<size_t>(&target - targets.data());
@@ -518,6 +520,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   }
   AddOutputs(run, outputs);
   const uint64_t sequence = connection_->Send(std::move(command));
+  for (const auto& [generator, count] : captured.drawn) generator->drawn += count;
   for (const ValueRef& value : computed) {
     value->buffer->run = sequence;
     NoteVariables(*value);

@@ -1,11 +1,21 @@
 #include "client/cc/client.h"
 
+#include <random>
+
 #include "core/base/status.h"
 #include "core/tensor/create.h"
 #include "core/tensor/random.h"
 #include "core/tensor/size.h"
 
 namespace tensord {
+namespace {
+
+uint64_t AnySeed() {
+  std::random_device entropy;
+  return uint64_t{entropy()} << 32 | entropy();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ConnectOptions& options) {
@@ -25,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   }
   auto client = std::unique_ptr<Client>(
       new Client(std::make_shared<client::Session>(std::move(connection), std::move(chosen))));
-  TD_RETURN_IF_ERROR(client->session_->SeedAnyhow());
+  TD_RETURN_IF_ERROR(client->session_->Seed(AnySeed()));
   return client;
 }
 

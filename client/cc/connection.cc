@@ -155,6 +155,8 @@ std::optional<absl::Status> Connection::AwaitRun(uint64_t sequence, absl::Time d
   return link_->AwaitRun(sequence, deadline);
 }
 
+absl::Status Connection::FailureOf(uint64_t sequence) const { return link_->FailureOf(sequence); }
+
 absl::Status Connection::Call(absl::Time deadline,
                               const std::function<grpc::Status(grpc::ClientContext&)>& attempt) {
   Link::Attempts attempts = link_->NewAttempts();

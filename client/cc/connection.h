@@ -108,6 +108,8 @@ class Connection {
   // Waits for a run, by the number that Send returned, and says how it went. The answer comes on
   // the stream, which is faster than a call. Nothing if it failed so long ago that it is forgotten.
   std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline);
+  // Why a run failed, as far as that is known by now; OK for others. Never waits.
+  absl::Status FailureOf(uint64_t sequence) const;
   // Waits until the device has done all commands sent so far, and says what became of the handle.
   // Of a program also which kernels a run of it launches.
   absl::Status Wait(uint64_t handle, absl::Time deadline,

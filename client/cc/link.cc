@@ -341,6 +341,12 @@ std::optional<absl::Status> Link::AwaitRun(uint64_t sequence, absl::Time deadlin
   return log_.Outcome(sequence);
 }
 
+absl::Status Link::FailureOf(uint64_t sequence) const {
+  absl::MutexLock lock(&mu_);
+  return log_.is_running(sequence) ? absl::OkStatus()
+                                   : log_.Outcome(sequence).value_or(absl::OkStatus());
+}
+
 // A stream that is about to end is waited for, so that the reason is the same for all who ask.
 absl::Status Link::ended() const {
   absl::MutexLock lock(&mu_);

@@ -57,6 +57,7 @@ class Link {
   bool WasRefused(uint64_t sequence) const;
   absl::Status AwaitRoom(absl::Time deadline);
   std::optional<absl::Status> AwaitRun(uint64_t sequence, absl::Time deadline);
+  absl::Status FailureOf(uint64_t sequence) const;
 
   // Why the session is over; OK while it lives, be it without a stream.
   absl::Status ended() const;

@@ -1,6 +1,6 @@
 // Session's random numbers.
 #include <algorithm>
-#include <random>
+#include <atomic>
 #include <utility>
 
 #include "client/cc/session.h"
@@ -31,6 +31,8 @@ Expr Advance(const Expr& counter, uint64_t by) {
 
 // Random numbers in a function that is being mapped over a batch, by this thread.
 struct MappedDraws {
+  uint64_t number;         // of the function; they grow
+  int64_t first_stand_in;  // slot of the first that can stand for something of an example
   struct OfGenerator {
     GeneratorRef generator;
     StateRef counter;    // stands for that of an example
@@ -67,8 +69,24 @@ GeneratorScope::GeneratorScope(GeneratorRef generator)
 GeneratorScope::~GeneratorScope() { current_generator = std::move(outer_); }
 
 bool IsMapping() { return !mapped.empty(); }
+uint64_t CurrentMapping() { return mapped.empty() ? 0 : mapped.back().number; }
 
-void Session::BeginMapped(Randomness randomness) { mapped.push_back({randomness, {}}); }
+std::optional<int64_t> StandInsSince(uint64_t mapping) {
+  for (const MappedDraws& draws : mapped) {
+    if (draws.number > mapping) return draws.first_stand_in;
+  }
+  return std::nullopt;
+}
+
+void Session::BeginMapped(Randomness randomness) {
+  static std::atomic<uint64_t> numbers = 0;  // relaxed: only has to grow within a thread
+  absl::MutexLock lock(&mu_);
+  const Expr first = StandIn(Constant(graph_, 0, DType::kInt32));
+  mapped.push_back({.number = numbers.fetch_add(1, std::memory_order_relaxed) + 1,
+                    .first_stand_in = first.node()->slot(),
+                    .randomness = randomness,
+                    .generators = {}});
+}
 
 absl::StatusOr<std::vector<std::pair<StateRef, StateRef>>> Session::EndMapped(int64_t size) {
   absl::MutexLock lock(&mu_);
@@ -95,22 +113,7 @@ absl::Status Session::CheckRandom() const {
       "for each example, or 'same'");
 }
 
-absl::Status Session::Seed(uint64_t seed) {
-  {
-    absl::MutexLock lock(&mu_);
-    seed_chosen_ = true;
-  }
-  return Seed(seed, generator_);
-}
-
-absl::Status Session::SeedAnyhow() {
-  {
-    absl::MutexLock lock(&mu_);
-    seed_chosen_ = false;
-  }
-  std::random_device entropy;
-  return Seed(uint64_t{entropy()} << 32 | entropy(), generator_);
-}
+absl::Status Session::Seed(uint64_t seed) { return Seed(seed, generator_); }
 
 absl::Status Session::Seed(uint64_t seed, GeneratorRef& generator) {
   auto upload = [this](uint64_t words) {
@@ -134,12 +137,15 @@ absl::Status Session::Seed(uint64_t seed, GeneratorRef& generator) {
     (*state)->value = fresh->value;
     (*state)->value->owner = *state;
   }
+  generator->seed = seed;
+  generator->drawn = 0;
   std::erase_if(drawn_, [&](const auto& drawn) { return drawn.first == generator; });
   return absl::OkStatus();
 }
 
 std::pair<RandomState, std::vector<Session::ValueRef>> Session::NextRandom(
     const GeneratorRef& generator, uint64_t count) {
+  RestoreRandom(*generator);
   std::vector<ValueRef> parents = {VersionOf(generator->key), VersionOf(generator->counter)};
   const Expr key(&graph_, NodeOf(*parents[0]));
   const Expr counter(&graph_, NodeOf(*parents[1]));
@@ -174,11 +180,6 @@ StateRef Session::Random(uint64_t count, const Draw& draw) {
   absl::MutexLock lock(&mu_);
   if (graph_.size() > compact_at_) CompactGraph();
   if (absl::Status status = CheckRandom(); !status.ok()) return Failed(std::move(status));
-  for (const StateRef& part : {generator->key, generator->counter}) {
-    if (!part->value->buffer || CheckPresent(*part->value->buffer).ok()) continue;
-    return Failed(Annotate(CheckPresent(*part->value->buffer),
-                           "the random generator's state; seed it again with manual_seed"));
-  }
   const auto [state, parents] = NextRandom(generator, count);
   const Drawn drawn = draw(state);
   if (!drawn.value.ok()) return Failed(drawn.value.status());
@@ -191,11 +192,38 @@ bool Session::HasDrawn() {
   return std::any_of(drawn_.begin(), drawn_.end(), [](const auto& drawn) { return drawn.second; });
 }
 
+// The numbers that a program drew which failed count as drawn, whether or not it came to that.
+void Session::RestoreRandom(RandomGenerator& generator) {
+  const auto is_lost = [this](const Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    for (const Value* at = &value; at != nullptr; at = at->dest.get()) {
+      if (at->buffer && IsDoubtful(*at->buffer)) return true;
+    }
+    return false;
+  };
+  if (!is_lost(*generator.key->value) && !is_lost(*generator.counter->value)) return;
+  for (const auto& [state, number] :
+       {std::pair(generator.key, generator.seed), {generator.counter, generator.drawn}}) {
+    const auto word = [&](int shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return Constant(graph_, static_cast<uint32_t>(number >> shift), DType::kUint32);
+    };
+    const Expr words = Stack({word(0), word(32)}, 0);
+    TD_CHECK(words.ok(), "two words can always be stacked");
+    ValueRef value = NewLeaf(DType::kUint32, {2});
+    value->init = words.node();
+    value->owner = state;
+    SetValue(*state, std::move(value));
+  }
+}
+
 void Session::AdvanceRandom() {
   Trace* trace = CurrentTrace(*this);
   for (auto& [generator, drawn] : trace ? trace->drawn : drawn_) {
     const uint64_t count = std::exchange(drawn, 0);
     if (count == 0) continue;
+    if (!trace) {
+      RestoreRandom(*generator);
+      generator->drawn += count;
+    }
     const ValueRef counter = generator->counter->value;
     const Expr advanced = Advance(Expr(&graph_, NodeOf(*counter)), count);
     TD_CHECK(advanced.ok(), "the counter can always be moved on");

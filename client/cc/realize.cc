@@ -39,6 +39,17 @@ absl::StatusOr<const Node*> CopyOf(Graph& to, const Node* node,
   return FinishLoop(to, sources[0], carries, next, node->ints[1]);
 }
 
+// By the daemon, as far as it told its limits.
+absl::Status CheckAdmitted(const Program& program, const Connection& connection) {
+  const v1::Limits& told = connection.welcome().limits();
+  WireLimits limits;
+  if (told.max_graph_nodes() != 0) limits.max_nodes = told.max_graph_nodes();
+  if (told.max_tensor_bytes() != 0) {
+    limits.max_tensor_bytes = static_cast<int64_t>(told.max_tensor_bytes());
+  }
+  return CheckLimits(program, limits);
+}
+
 }  // namespace
 
 absl::Status Session::Realize(absl::Span<const StateRef> states) {
@@ -102,12 +113,21 @@ absl::Status Session::RealizePending(std::vector<ValueRef> roots) {
     if (!sent) break;
   }
   AdvanceRandom();
-  std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
+  const size_t asked = roots.size();
+  const std::vector<std::weak_ptr<TensorState>> assigned = std::exchange(assigned_, {});
   for (const auto& weak : assigned) {
     if (StateRef state = weak.lock(); state && state->value->dest) roots.push_back(state->value);
   }
-  absl::Status status = RealizeLocked(std::move(roots));
-  if (!status.ok()) assigned_.insert(assigned_.end(), assigned.begin(), assigned.end());
+  const absl::Status all = RealizeLocked(roots);
+  if (all.ok() || roots.size() == asked) return all;
+  // An update that can't be computed keeps neither others from it nor what is asked for. It stays
+  // what its tensor is made of, and says why when that is read.
+  roots.resize(asked);
+  const absl::Status status = RealizeLocked(std::move(roots));
+  for (const auto& weak : assigned) {
+    const StateRef state = weak.lock();
+    if (state && state->value->dest) RealizeLocked({state->value}).IgnoreError();
+  }
   return status;
 }
 
@@ -202,7 +222,9 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
   for (const ValueRef& root : roots) {
     Program::Output output{.value = plan.BuiltFor(*root)};
     const Value* dest = root->dest.get();
-    if (dest && dest->buffer && dest->buffer->placement.devices == devices) {
+    // Memory whose data is lost is replaced, by what does not need the data.
+    if (dest && dest->buffer && dest->buffer->placement.devices == devices &&
+        (plan.slots.contains(dest) || !IsDoubtful(*dest->buffer))) {
       output.overwrites = plan.SlotOf(*root->dest);
     }
     plan.program.outputs.push_back(output);
@@ -248,6 +270,7 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
     } else {
       root.buffer = dest->buffer;
       if (dest.use_count() > 1) dest->buffer = CopyAside(*dest);
+      root.buffer->overwritten = true;
     }
     outputs.push_back(root.buffer);
   }
@@ -391,26 +414,29 @@ absl::StatusOr<std::shared_ptr<const SentProgram>> Session::Register(
     programs_.erase(it->second);
     program_of_.erase(it);
   }
-  auto sent = std::make_shared<SentProgram>();
-  sent->connection = connection_;
-  sent->hash = hash;
-  sent->devices = devices;
-  sent->handle = connection_->NewHandle(Handle::kProgram);
-  for (const Node* variable : program.variables) sent->variables.emplace_back(variable->text);
   v1::Command command;
   v1::RegisterProgram& registration = *command.mutable_register_program();
-  registration.set_handle(sent->handle);
+  std::vector<int64_t> divided(program.outputs.size(), kWhole);
   if (devices.size() == 1) {
-    sent->axes.assign(program.outputs.size(), kWhole);
+    TD_RETURN_IF_ERROR(CheckAdmitted(program, *connection_));
     *registration.mutable_program() = Encode(program);
     registration.set_device(DeviceName(devices[0]));
   } else {
     TD_ASSIGN_OR_RETURN(Partitioned parts,
                         Partition(program, static_cast<int64_t>(devices.size()), axes));
-    sent->axes = std::move(parts.axes);
+    TD_RETURN_IF_ERROR(CheckAdmitted(parts.program, *connection_));
+    divided = std::move(parts.axes);
     *registration.mutable_program() = Encode(parts.program);
     for (int64_t device : devices) registration.add_devices(DeviceName(device));
   }
+  auto sent = std::make_shared<SentProgram>();
+  sent->connection = connection_;
+  sent->hash = hash;
+  sent->devices = devices;
+  sent->axes = std::move(divided);
+  sent->handle = connection_->NewHandle(Handle::kProgram);
+  registration.set_handle(sent->handle);
+  for (const Node* variable : program.variables) sent->variables.emplace_back(variable->text);
   sent->sequence = connection_->Send(std::move(command));
 
   programs_.push_front(std::move(sent));

@@ -86,27 +86,25 @@ absl::Status Session::ReplaceConnection(const std::shared_ptr<Connection>& lost)
         "the daemon at {} has other devices now: {} instead of {}; connect again", lost->address(),
         fmt::join(DevicesOf(fresh.get()), ", "), fmt::join(devices_, ", "));
   }
-  bool seeds;
-  {
-    absl::MutexLock lock(&mu_);
-    if (connection_ != lost) return absl::OkStatus();  // another thread was faster
-    connection_ = fresh;
-    // What was to be overwritten is gone; a value that needs nothing of it can still be computed.
-    for (const auto& weak : std::exchange(assigned_, {})) {
-      if (StateRef state = weak.lock()) state->value->dest = nullptr;
-    }
-    drawn_.clear();
-    seeds = !seed_chosen_;
-  }
-  return seeds ? SeedAnyhow() : absl::OkStatus();
+  absl::MutexLock lock(&mu_);
+  if (connection_ == lost) connection_ = fresh;  // unless another thread was faster
+  return absl::OkStatus();
 }
 
 absl::Status Session::CheckPresent(const Buffer& buffer) const {
-  if (buffer.connection == connection_) return absl::OkStatus();
+  if (buffer.connection == connection_) {
+    if (!buffer.error.ok() || buffer.run == 0 || buffer.overwritten) return buffer.error;
+    return connection_->FailureOf(buffer.run);
+  }
   const absl::Status status = buffer.connection->status();
   return status.ok() ? FailedPrecondition("a tensor of another session with {}",
                                           buffer.connection->address())
                      : status;
+}
+
+bool Session::IsDoubtful(const Buffer& buffer) const {
+  return !CheckPresent(buffer).ok() ||
+         (buffer.run != 0 && !connection_->FailureOf(buffer.run).ok());
 }
 
 bool Session::IsTracing() const { return CurrentTrace(*this) != nullptr; }
@@ -267,6 +265,7 @@ StateRef Session::Alias(ValueRef value, DType dtype) {
   state->stored_dtype = value->dtype;
   state->shape = value->shape;
   state->value = std::move(value);
+  state->mapping = CurrentMapping();
   return state;
 }
 
@@ -345,15 +344,16 @@ void Session::CompactGraph() {
 
 namespace {
 
-// Whether the node is made of what has no data: an example of a batch, or a gradient that comes in.
-bool StandsForOther(const Node* root) {
+// Whether the node is made of what has no data: an example of a batch, or a gradient that comes in;
+// of such stand-ins from that slot on.
+bool StandsForOther(const Node* root, int64_t since) {
   if ((root->below_ops & OpBit(Op::kParam)) == 0) return false;
   absl::flat_hash_set<const Node*> seen;
   std::vector<const Node*> stack = {root};
   while (!stack.empty()) {
     const Node* node = stack.back();
     stack.pop_back();
-    if (IsStandIn(node)) return true;
+    if (IsStandIn(node) && node->slot() >= since) return true;
     const auto custom = CustomGradient::Of(node);
     // What is sent of it is the value only.
     const size_t count = custom ? 1 : node->src.size();
@@ -497,11 +497,13 @@ absl::Status Session::Rebind(const StateRef& target, const StateRef& source) {
 }
 
 absl::Status Session::CheckMapped(const TensorState& target, Value& source) {
+  // One with memory is from outside of all functions, whoever named it last.
   const bool has_memory = target.value->leaf || target.value->variable;
-  if (!IsMapping() || !has_memory || !StandsForOther(NodeOf(source))) return absl::OkStatus();
+  const std::optional<int64_t> since = StandInsSince(has_memory ? 0 : target.mapping);
+  if (!since || !StandsForOther(NodeOf(source), *since)) return absl::OkStatus();
   return FailedPrecondition(
-      "vmap: a tensor from outside of the function, which has memory, can't take what is made of "
-      "an example: there are many; return it, or write to a clone() made inside");
+      "vmap: a tensor from outside of the function can't take what is made of an example: there "
+      "are many; return it, or write to a clone() made inside");
 }
 
 absl::Status Session::AssignView(const StateRef& target, const StateRef& source, ValueRef value) {

@@ -12,7 +12,8 @@
 //
 // Assignments are computed by the next run, whatever else it computes. Their result goes into the
 // buffer of the version that they replace; if somebody still holds that version, its data is copied
-// aside first.
+// aside first. One that can't be computed does not keep others from it, nor what else is asked for:
+// it is tried again when its tensor is read.
 //
 // Thread-safe. A trace belongs to the thread that began it; others go on undisturbed.
 #pragma once
@@ -68,6 +69,8 @@ struct TensorState {
   std::shared_ptr<TensorState> grad;
   std::optional<ViewOf> view;
   std::vector<std::weak_ptr<TensorState>> views;  // of this tensor; some may be gone
+  // Made while that function was mapped over a batch (vmap), by number; 0: while none was.
+  uint64_t mapping = 0;
   // Of a leaf: derivatives end here, and what is assigned brings no history along. Relaxed, because
   // it publishes nothing else.
   std::atomic<bool> requires_grad = false;
@@ -82,6 +85,10 @@ struct RandomGenerator {
   StateRef key;
   StateRef counter;
   std::weak_ptr<Session> session;
+  // What the two hold, or will hold once what was sent has run: so a state that is lost, with a
+  // run that failed or with the session, is made again. Guarded by the session.
+  uint64_t seed = 0;
+  uint64_t drawn = 0;  // numbers
 };
 using GeneratorRef = std::shared_ptr<RandomGenerator>;
 using DrawnNumbers = std::vector<std::pair<GeneratorRef, uint64_t>>;
@@ -192,6 +199,7 @@ struct CapturedProgram {
   std::vector<size_t> overwritten;  // slots, in the order of the program's outputs
   std::vector<bool> flows;          // whether a derivative would go on from there to an input
   std::vector<Gradient> gradients;
+  DrawnNumbers drawn;  // by each call
   // For derivatives through the function; null if it has effects.
   std::shared_ptr<const Body> body;
   // What the results depend on, beside the arguments. Names no owner, which may own a result.
@@ -366,8 +374,6 @@ class Session : public std::enable_shared_from_this<Session> {
   // serves unless a GeneratorScope names another.
   absl::Status Seed(uint64_t seed, GeneratorRef& generator);
   absl::Status Seed(uint64_t seed);
-  // By a seed that means nothing, and so may be replaced by another one if the session is lost.
-  absl::Status SeedAnyhow();
   // The value of `draw`, which uses a block of random bits for each of `count` numbers.
   using Draw = std::function<Drawn(const RandomState&)>;
   StateRef Random(uint64_t count, const Draw& draw);
@@ -407,13 +413,17 @@ class Session : public std::enable_shared_from_this<Session> {
   // stays lost.
   absl::Status AwaitRoom();
   absl::Status ReplaceConnection(const std::shared_ptr<Connection>& lost);
-  // Why the tensor on the daemon is of no use any more.
+  // Whether what is in it is not, or may not be, what was computed.
+  bool IsDoubtful(const Buffer& buffer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why the tensor on the daemon is of no use any more, as far as that is known.
   absl::Status CheckPresent(const Buffer& buffer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status DownloadParts(const Buffer& buffer, const std::vector<int64_t>& shape,
                              const Sink& sink);
   absl::Status DownloadVarying(const StateRef& state, absl::Span<char> out);
   // The buffer of a computed tensor, and the run that fills it.
   std::shared_ptr<Buffer> BufferOf(const TensorState& state, uint64_t* run);
+  // Waits for that run and says what became of the tensor.
+  absl::Status AwaitBuffer(const std::shared_ptr<Buffer>& buffer, uint64_t run);
   const Node* NodeOf(Value& value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ValueRef NewLeaf(DType dtype, std::vector<int64_t> shape) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<ValueRef> Use(const StateRef& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -465,6 +475,8 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckRandom() const;  // whether a function that is being mapped may draw
   bool HasDrawn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes a generator's state again if it is lost.
+  void RestoreRandom(RandomGenerator& generator) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AdvanceRandom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CompactGraph() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -564,9 +576,8 @@ class Session : public std::enable_shared_from_this<Session> {
   ProgramList programs_ ABSL_GUARDED_BY(mu_);  // latest use first
   absl::flat_hash_map<uint64_t, ProgramList::iterator> program_of_ ABSL_GUARDED_BY(mu_);
 
-  GeneratorRef generator_;                         // made by the first Seed
-  DrawnNumbers drawn_ ABSL_GUARDED_BY(mu_);        // since the last run
-  bool seed_chosen_ ABSL_GUARDED_BY(mu_) = false;  // of that generator, by the user
+  GeneratorRef generator_;                   // made by the first Seed
+  DrawnNumbers drawn_ ABSL_GUARDED_BY(mu_);  // since the last run
 };
 
 }  // namespace tensord::client

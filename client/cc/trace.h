@@ -3,6 +3,8 @@
 
 #include <absl/status/status.h>
 
+#include <optional>
+
 #include "client/cc/session.h"
 
 namespace tensord::client {
@@ -12,6 +14,11 @@ Trace* CurrentTrace(const Session& session);
 
 // Whether this thread builds a function that is to be mapped over a batch (vmap).
 bool IsMapping();
+// The number of that function, of the innermost if there are several; 0 if there is none.
+uint64_t CurrentMapping();
+// Stand-ins with this slot or a larger one vary within those that are mapped now and were not when
+// `mapping` was the innermost. Nothing if there are none.
+std::optional<int64_t> StandInsSince(uint64_t mapping);
 
 // Makes `trace` the current one of this thread.
 class TraceScope {

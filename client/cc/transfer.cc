@@ -135,9 +135,7 @@ absl::Status Session::Download(const StateRef& state, const Sink& sink) {
   uint64_t run = 0;
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
   // The call finds the data ready, or is not made at all.
-  if (run != 0) {
-    TD_RETURN_IF_ERROR(buffer->connection->AwaitRun(run, Deadline()).value_or(absl::OkStatus()));
-  }
+  if (run != 0) TD_RETURN_IF_ERROR(AwaitBuffer(buffer, run));
   if (buffer->placement.axis != kWhole) {
     return DownloadParts(*buffer, state->value->shape, sink);
   }
@@ -150,12 +148,29 @@ absl::Status Session::Wait(absl::Span<const StateRef> states) {
   for (const StateRef& state : states) {
     uint64_t run = 0;
     const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
-    std::optional<absl::Status> status;
-    if (run != 0) status = buffer->connection->AwaitRun(run, Deadline());
-    if (!status) status = buffer->connection->Wait(buffer->handles[0], Deadline());
-    TD_RETURN_IF_ERROR(*status);
+    TD_RETURN_IF_ERROR(AwaitBuffer(buffer, run));
   }
   return absl::OkStatus();
+}
+
+absl::Status Session::AwaitBuffer(const std::shared_ptr<Buffer>& buffer, uint64_t run) {
+  Connection& connection = *buffer->connection;
+  std::optional<absl::Status> status;
+  if (run != 0) status = connection.AwaitRun(run, Deadline());
+  bool overwritten;
+  {
+    absl::MutexLock lock(&mu_);
+    overwritten = buffer->overwritten;
+  }
+  // What a run was to overwrite may be right though the run failed.
+  if (status && (status->ok() || !overwritten)) return *status;
+  for (uint64_t handle : buffer->handles) {
+    status = connection.Wait(handle, Deadline());
+    if (!status->ok()) break;
+  }
+  absl::MutexLock lock(&mu_);
+  if (!status->ok() && connection.status().ok()) buffer->error = *status;
+  return *status;
 }
 
 std::shared_ptr<Buffer> Session::BufferOf(const TensorState& state, uint64_t* run) {

@@ -47,6 +47,10 @@ struct Buffer {
   const uint64_t bytes;                 // on each device
   const std::vector<uint64_t> handles;  // by device
   uint64_t run = 0;  // the command that computes it; 0 if none does. Guarded by the session.
+  // The run overwrites it, or is to: such a run may have failed, and what it overwrites is right.
+  // Guarded by the session, and so is the error that the daemon was asked for then.
+  bool overwritten = false;
+  absl::Status error;
   // The values of the variables in its shape when it was computed. Guarded by the session.
   std::map<std::string, int64_t> variables;
 };

@@ -291,6 +291,14 @@ absl::Status DecodeDevices(const v1::Program& message, const MadeNodes& made, Pr
   return absl::OkStatus();
 }
 
+// As they are sent.
+std::vector<const Node*> NodesOf(const Program& program) {
+  std::vector<const Node*> roots(program.inputs);
+  roots.insert(roots.end(), program.variables.begin(), program.variables.end());
+  for (const Program::Output& output : program.outputs) roots.push_back(output.value);
+  return TopologicalOrder(roots);
+}
+
 absl::Status CheckCounts(const v1::Program& message, const WireLimits& limits) {
   if (message.name().size() > limits.max_name_bytes) {
     return InvalidArgument("the program's name has {} bytes, more than {}", message.name().size(),
@@ -310,17 +318,23 @@ absl::Status CheckCounts(const v1::Program& message, const WireLimits& limits) {
 
 }  // namespace
 
-v1::Program Encode(const Program& program) {
-  std::vector<const Node*> roots(program.inputs);
-  roots.insert(roots.end(), program.variables.begin(), program.variables.end());
-  for (const Program::Output& output : program.outputs) roots.push_back(output.value);
+absl::Status CheckLimits(const Program& program, const WireLimits& limits) {
+  const std::vector<const Node*> nodes = NodesOf(program);
+  if (nodes.size() > limits.max_nodes) {
+    return ResourceExhausted("the graph has {} nodes, more than the limit of {}", nodes.size(),
+                             limits.max_nodes);
+  }
+  for (const Node* node : nodes) TD_RETURN_IF_ERROR(CheckSize(node, limits), "{}", Name(node->op));
+  return absl::OkStatus();
+}
 
+v1::Program Encode(const Program& program) {
   v1::Program message;
   message.set_name(program.name);
   message.set_fast_math(program.fast_math);
   message.set_devices(static_cast<uint32_t>(program.devices));
   absl::flat_hash_map<const Node*, uint32_t> index;
-  for (const Node* node : TopologicalOrder(roots)) {
+  for (const Node* node : NodesOf(program)) {
     index[node] = static_cast<uint32_t>(message.nodes_size());
     v1::Node* out = message.add_nodes();
     out->set_op(static_cast<uint32_t>(node->op));

@@ -28,4 +28,7 @@ struct WireLimits {
 v1::Program Encode(const Program& program);
 absl::StatusOr<Program> Decode(const v1::Program& message, const WireLimits& limits);
 
+// Whether Decode takes the program with these limits; ResourceExhausted says which one is passed.
+absl::Status CheckLimits(const Program& program, const WireLimits& limits);
+
 }  // namespace tensord

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/wire/status.h"
 #include "server/session/session.h"
+#include "server/session/updates.h"
 
 namespace tensord {
 namespace {
@@ -45,7 +46,7 @@ Session::Outcome Session::Execute(v1::Command& command) {
       case v1::Command::kRegisterProgram:
         return ExecuteRegister(sequence, *command.mutable_register_program());
       case v1::Command::kRun:
-        return ExecuteRun(sequence, command.run());
+        return ExecuteRun(sequence, *command.mutable_run());
       case v1::Command::kRelease:
         return ExecuteRelease(sequence, command.release());
       case v1::Command::kCopy:
@@ -103,13 +104,13 @@ Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram
   }
   auto message = std::make_shared<v1::Program>(std::move(*command.mutable_program()));
   engine_.compile_pool.Schedule([self = shared_from_this(), sequence, program, message] {
-    self->Compile(sequence, program, *message);
+    self->Compile(sequence, program, [&] { return Decode(*message, self->limits().graph); });
   });
   return Outcome::kDone;
 }
 
 void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
-                      const v1::Program& message) {
+                      const std::function<absl::StatusOr<Program>()>& source) {
   {
     absl::MutexLock lock(&mu_);
     if (ended_) return;  // nobody waits for it any more
@@ -117,13 +118,15 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
   Signature signature;
   CompileStats stats;
   absl::StatusOr<std::shared_ptr<const Executable>> executable;
+  std::shared_ptr<const Program> whole;
   {
-    absl::StatusOr<Program> decoded = Decode(message, limits().graph);
-    if (decoded.ok()) {
-      signature = SignatureOf(*decoded);
-      executable = engine_.runtime.Prepare(*decoded, program->devices, &stats);
+    absl::StatusOr<Program> made = source();
+    if (made.ok()) {
+      signature = SignatureOf(*made);
+      executable = engine_.runtime.Prepare(*made, program->devices, &stats);
+      if (HasUpdatesApart(*made)) whole = std::make_shared<const Program>(*std::move(made));
     } else {
-      executable = decoded.status();
+      executable = made.status();
     }
   }
   {
@@ -135,19 +138,17 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     c.set_kernel_disk_hits(c.kernel_disk_hits() + stats.kernel_disk_hits);
     c.set_schedule_ns(c.schedule_ns() + absl::ToInt64Nanoseconds(stats.schedule));
     c.set_compile_ns(c.compile_ns() + absl::ToInt64Nanoseconds(stats.lower + stats.compile));
+    program->signature = std::move(signature);
+    program->whole = std::move(whole);
     if (executable.ok()) {
       stats.plan_cached ? c.set_plan_hits(c.plan_hits() + 1)
                         : c.set_plan_misses(c.plan_misses() + 1);
       program->state = ObjectState::kValue;
-      program->signature = std::move(signature);
       program->executable = *std::move(executable);
     } else {
       program->state = ObjectState::kError;
       program->error = Annotate(executable.status(), "program '{}'", program->name);
-      v1::CommandError* error = outgoing_.add_errors();
-      error->set_sequence(sequence);
-      Encode(program->error, error->mutable_status());
-      something_to_tell_ = true;
+      if (sequence != 0) Fail(sequence, {}, program->error, /*refused=*/true);
     }
   }
   Drain();
@@ -161,9 +162,14 @@ struct Session::RunPlan {
   absl::InlinedVector<BufferRef, 8> buffers;
 };
 
-absl::StatusOr<Session::Outcome> Session::PlanRun(const v1::RunProgram& command, RunPlan& plan) {
-  TD_RETURN_IF_ERROR(programs_.Find(command.program()).status());
-  plan.program = programs_.Share(command.program());
+absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::RunProgram& command,
+                                                  RunPlan& plan) {
+  if (split_.sequence == sequence) {
+    plan.program = split_.program;
+  } else {
+    TD_RETURN_IF_ERROR(programs_.Find(command.program()).status());
+    plan.program = programs_.Share(command.program());
+  }
   if (plan.program->state == ObjectState::kPending) return Outcome::kBlocked;
   plan.poisoned = plan.program->state == ObjectState::kError;
   if (plan.poisoned) return plan.program->error;
@@ -213,7 +219,54 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(const v1::RunProgram& command,
   return Outcome::kDone;
 }
 
-Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& command) {
+// What it would have overwritten is intact until it starts.
+bool Session::SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
+                       v1::RunProgram& run, const absl::Status& error, bool refused) {
+  if (program == nullptr || program->whole == nullptr || split_.sequence == sequence) return false;
+  const Signature& signature = program->signature;
+  if (static_cast<size_t>(run.inputs_size()) != signature.num_inputs ||
+      static_cast<size_t>(run.outputs_size()) != signature.outputs.size()) {
+    return false;
+  }
+  if (!program->apart) {
+    Updates updates = UpdatesOf(*program->whole);
+    LoadedProgram::Apart& apart = program->apart.emplace();
+    apart.program = std::make_shared<LoadedProgram>();
+    apart.program->name = program->name;
+    apart.program->devices = program->devices;
+    for (size_t device = 0; device < program->devices.size(); ++device) {
+      for (size_t input : updates.inputs) {
+        apart.inputs.push_back(device * program->whole->inputs.size() + input);
+      }
+      for (size_t output : updates.outputs) {
+        apart.outputs.push_back(device * program->whole->outputs.size() + output);
+      }
+    }
+    ++compiling_;
+    auto source = std::make_shared<Program>(std::move(updates.program));
+    engine_.compile_pool.Schedule([self = shared_from_this(), loaded = apart.program, source] {
+      self->Compile(0, loaded, [&source] { return std::move(*source); });
+    });
+  }
+  v1::RunProgram rest;
+  Handles others;
+  for (size_t input : program->apart->inputs) rest.add_inputs(run.inputs(static_cast<int>(input)));
+  for (int i = 0; i < run.outputs_size(); ++i) {
+    if (absl::c_binary_search(program->apart->outputs, static_cast<size_t>(i))) {
+      rest.add_outputs(run.outputs(i));
+    } else {
+      others.push_back(run.outputs(i));
+    }
+  }
+  Fail(sequence, others, error, refused);
+  run.mutable_inputs()->Swap(rest.mutable_inputs());
+  run.mutable_outputs()->Swap(rest.mutable_outputs());
+  split_ = {.sequence = sequence, .program = program->apart->program, .error = error};
+  poked_ = true;
+  return true;
+}
+
+Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command) {
   RunPlan plan;
   std::shared_ptr<const Executable> executable;
   bool others_in_flight = false, failed = false;
@@ -238,12 +291,16 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     absl::MutexLock lock(&mu_);
     throttled_ = in_flight_ >= limits().max_runs_in_flight;
     if (throttled_) return Outcome::kBlocked;
-    absl::StatusOr<Outcome> planned = PlanRun(command, plan);
+    absl::StatusOr<Outcome> planned = PlanRun(sequence, command, plan);
     if (!planned.ok()) {
       const std::string name =
           plan.program ? fmt::format("program '{}'", plan.program->name) : "a program";
-      fail(plan.poisoned ? planned.status() : Annotate(planned.status(), "run of {}", name),
-           !plan.poisoned);
+      const absl::Status status =
+          plan.poisoned ? planned.status() : Annotate(planned.status(), "run of {}", name);
+      if (SplitRun(sequence, plan.program, command, status, !plan.poisoned)) {
+        return Outcome::kBlocked;
+      }
+      fail(status, !plan.poisoned);
       failed = true;
     }
     if (!failed) {
@@ -288,7 +345,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
       return Outcome::kBlocked;
     }
     if (!submitted.ok()) {
-      fail(Annotate(submitted.status(), "run of program '{}'", executable->name()), true);
+      const absl::Status status =
+          Annotate(submitted.status(), "run of program '{}'", executable->name());
+      if (SplitRun(sequence, plan.program, command, status, true)) {
+        readable();
+        return Outcome::kBlocked;
+      }
+      fail(status, true);
       return Outcome::kDone;
     }
     ends = std::move(submitted->done_on_others);
@@ -316,6 +379,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, const v1::RunProgram& co
     }
     run->sequence = sequence;
     run->notify = command.notify();
+    if (split_.sequence == sequence) run->refused = split_.error;
     run->kernels = submitted->kernels;
     run->times = std::move(submitted->times_by_device);
     run->program = std::move(plan.program);
@@ -362,7 +426,9 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     const int64_t first_ns = device_ns.empty() ? 0 : device_ns[0];
     run->program->length.Add(first_ns);
     counters_.set_device_ns(counters_.device_ns() + first_ns);
-    if (run->notify) Complete(run->sequence, result, first_ns, run->kernels);
+    if (run->notify) {
+      Complete(run->sequence, result.ok() ? run->refused : result, first_ns, run->kernels);
+    }
     // Before others see that it has ended, and look for memory again.
     run->inputs.clear();
     run->outputs.clear();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,14 @@ class RunLength {
 };
 
 struct LoadedProgram {
+  // What a run does that can't be started as a whole: `program` computes those of its outputs that
+  // overwrite inputs. `inputs` and `outputs` are which of the whole's these are, on all devices.
+  struct Apart {
+    std::shared_ptr<LoadedProgram> program;
+    std::vector<size_t> inputs;
+    std::vector<size_t> outputs;
+  };
+
   ObjectState state = ObjectState::kPending;
   absl::Status error;
   std::string name;
@@ -76,6 +85,8 @@ struct LoadedProgram {
   Signature signature;
   std::shared_ptr<const Executable> executable;
   RunLength length;
+  std::shared_ptr<const Program> whole;  // if it has updates apart; immutable
+  std::optional<Apart> apart;            // made when a run first needs it
 };
 
 }  // namespace tensord

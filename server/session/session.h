@@ -215,6 +215,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     std::shared_ptr<LoadedProgram> program;
     std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
+    absl::Status refused;  // why it is of the updates only
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
     absl::Status status;
@@ -258,14 +259,20 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   Outcome Execute(v1::Command& command);
   Outcome ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command);
   absl::StatusOr<std::vector<Device*>> FindDevices(const v1::RegisterProgram& command);
-  Outcome ExecuteRun(uint64_t sequence, const v1::RunProgram& command);
+  Outcome ExecuteRun(uint64_t sequence, v1::RunProgram& command);
   Outcome ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command);
   Outcome ExecuteRelease(uint64_t sequence, const v1::Release& command);
+  // `source` makes what is compiled; `sequence` is the command whose error it is if that fails, 0
+  // if it is none's.
   void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
-               const v1::Program& message);
+               const std::function<absl::StatusOr<Program>()>& source);
+  // A run that can't be started becomes one of its updates only, if it has any beside others.
+  bool SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
+                v1::RunProgram& run, const absl::Status& error, bool refused)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a run needs, looked up and checked. A status: it is refused or an input has an error.
   struct RunPlan;
-  absl::StatusOr<Outcome> PlanRun(const v1::RunProgram& command, RunPlan& plan)
+  absl::StatusOr<Outcome> PlanRun(uint64_t sequence, const v1::RunProgram& command, RunPlan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status);
   // A command that fails: its results hold the error; `refused` tells the client at once.
@@ -313,6 +320,13 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool executing_ ABSL_GUARDED_BY(mu_) = false;
   bool poked_ ABSL_GUARDED_BY(mu_) = false;      // what blocked the front may be over
   bool throttled_ ABSL_GUARDED_BY(mu_) = false;  // the front waits for a run in flight to end
+  // The front, if it is a run of which the updates only are left.
+  struct SplitOff {
+    uint64_t sequence = 0;
+    std::shared_ptr<LoadedProgram> program;
+    absl::Status error;  // of the rest
+  };
+  SplitOff split_ ABSL_GUARDED_BY(mu_);
   bool reader_waits_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;

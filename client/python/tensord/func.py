@@ -144,13 +144,13 @@ def _map(func: Callable[..., Any], structure: Any, tensors: list[Tensor], batche
     """The structure of the results and which depend on an example, and the results with the batch in front."""
     mapped = [(i, batch) for i, batch in enumerate(batches) if batch is not None]
     rows = [batch for _, batch in mapped]
-    examples = [_tensord._example(batch) for batch in rows]
-    given = list(tensors)
-    for (i, _), example in zip(mapped, examples):
-        given[i] = +example  # a tensor of its own, which the function may write to
     drawn: list[tuple[Tensor, Tensor]] = []
     _tensord._begin_mapped(rows[0], randomness)
     try:
+        examples = [_tensord._example(batch) for batch in rows]
+        given = list(tensors)
+        for (i, _), example in zip(mapped, examples):
+            given[i] = +example  # a tensor of its own, which the function may write to
         args, kwargs = unflatten(structure, given)
         shape, results = _parts("vmap", func(*args, **kwargs))
     finally:
