@@ -128,6 +128,75 @@ TEST_P(RefusedTest, NamesTheRuleAndTheSessionGoesOn) {
 INSTANTIATE_TEST_SUITE_P(All, RefusedTest, testing::ValuesIn(kRefused),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// ---- what a run overwrites, if it can't be started
+
+// Over x of 2 elements and y of `n`: y + y is a fresh tensor, x + v overwrites x.
+v1::Program UpdateBeside(const std::string& name, int64_t n) {
+  Program program;
+  program.name = name;
+  Graph& graph = program.graph;
+  const Node* y = graph.Param(0, DType::kFloat32, {n});
+  const Node* x = graph.Param(1, DType::kFloat32, {2});
+  const Node* v = graph.Variable("v", 0, 100, DType::kInt32);
+  const Node* wide = graph.Make(Op::kExpand, {graph.Cast(v, DType::kFloat32)}, {2});
+  program.inputs = {y, x};
+  program.variables = {v};
+  program.outputs = {{.value = graph.Make(Op::kAdd, {y, y})},
+                     {.value = graph.Make(Op::kAdd, {x, wide}), .overwrites = 1}};
+  return Encode(program);
+}
+
+struct Unstarted {
+  const char* name;
+  const char* program;
+  std::vector<float> other;
+  uint64_t capacity;  // of the device
+  bool poisoned;      // the other input has an error
+  grpc::StatusCode code;
+};
+
+const Unstarted kUnstarted[] = {
+    {"CompilesOnlyInPart", "half", {1, 2, 3}, 1 << 20, false, grpc::StatusCode::UNIMPLEMENTED},
+    {"InputHasAnError", "fine", {1, 2, 3}, 1 << 20, true, grpc::StatusCode::UNIMPLEMENTED},
+    {"NoMemory", "fine", std::vector<float>(100), 600, false, grpc::StatusCode::RESOURCE_EXHAUSTED},
+};
+
+class UnstartedTest : public ServerTest, public testing::WithParamInterface<Unstarted> {};
+
+TEST_P(UnstartedTest, DoesItsUpdates) {
+  StartServer();
+  runtime_->device().SetCapacity(GetParam().capacity);
+  auto client = Open();
+  client->Upload(TensorHandle(0), {10, 20});
+  client->Upload(TensorHandle(1), GetParam().other);
+  const auto n = static_cast<int64_t>(GetParam().other.size());
+  if (GetParam().poisoned) {
+    client->Register(ProgramHandle(9), AddProgram("bad", n));
+    client->Run(ProgramHandle(9), {TensorHandle(1), TensorHandle(1)}, {TensorHandle(2)});
+  }
+  client->Register(ProgramHandle(0), UpdateBeside(GetParam().program, n));
+  const auto update = [&](uint32_t fresh) {
+    v1::RunProgram* run =
+        client->Run(ProgramHandle(0), {TensorHandle(GetParam().poisoned ? 2 : 1), TensorHandle(0)},
+                    {TensorHandle(fresh), TensorHandle(0)}, true);
+    (*run->mutable_variables())["v"] = 5;
+  };
+  // What follows at once sees the update as well.
+  for (const uint32_t fresh : {10, 11}) {
+    update(fresh);
+    const uint64_t sequence = client->sequence;
+    client->Send();
+    const v1::Completion* completion = client->ReadCompletion(sequence);
+    ASSERT_NE(completion, nullptr);
+    EXPECT_EQ(completion->status().code(), static_cast<uint32_t>(GetParam().code));
+    EXPECT_EQ(client->Wait(TensorHandle(fresh)).code(), static_cast<uint32_t>(GetParam().code));
+  }
+  EXPECT_EQ(client->Values(TensorHandle(0)), (std::vector<float>{20, 30}));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UnstartedTest, testing::ValuesIn(kUnstarted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 TEST_F(ServerTest, MemoryComesBackWhenTheSessionEnds) {
   StartServer();
   for (const bool cleanly : {true, false}) {

@@ -168,9 +168,13 @@ absl::Status Session::AwaitBuffer(const std::shared_ptr<Buffer>& buffer, uint64_
     status = connection.Wait(handle, Deadline());
     if (!status->ok()) break;
   }
+  if (status->ok() || !connection.status().ok()) return *status;
   absl::MutexLock lock(&mu_);
-  if (!status->ok() && connection.status().ok()) buffer->error = *status;
-  return *status;
+  buffer->error = overwritten ? Annotate(*status,
+                                         "written in place by a run that failed, so its data is "
+                                         "lost until it is assigned anew")
+                              : *status;
+  return buffer->error;
 }
 
 std::shared_ptr<Buffer> Session::BufferOf(const TensorState& state, uint64_t* run) {

@@ -221,7 +221,7 @@ class FakeRuntime final : public Runtime {
   FakeDevice& device(int i = 0) { return i == 0 ? first_ : second_; }
 
   // A program whose name begins with "slow" is compiled only after this; one that begins with "bad"
-  // is not compiled at all.
+  // is not compiled at all, and one that begins with "half" only if it has no fresh outputs.
   void ReleaseCompiles() {
     absl::MutexLock lock(&mu_);
     released_ = true;
@@ -236,7 +236,11 @@ class FakeRuntime final : public Runtime {
   absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
                                                             absl::Span<Device* const> devices,
                                                             CompileStats* stats) override {
-    if (absl::StartsWith(program.name, "bad")) {
+    const bool is_fresh =
+        std::any_of(program.outputs.begin(), program.outputs.end(),
+                    [](const auto& output) { return output.overwrites == Program::kFresh; });
+    if (absl::StartsWith(program.name, "bad") ||
+        (is_fresh && absl::StartsWith(program.name, "half"))) {
       return Unimplemented("node 3 (Exp): the fake compiles no such program");
     }
     if (absl::StartsWith(program.name, "slow")) {

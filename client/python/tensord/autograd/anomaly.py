@@ -13,7 +13,7 @@ from contextlib import ContextDecorator
 import _tensord
 from _tensord import Tensor
 
-from tensord.errors import TensordError
+from tensord.errors import FailedPreconditionError, TensordError
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _FRAMES = 12  # of a traceback, the innermost
@@ -66,7 +66,8 @@ class set_detect_anomaly(ContextDecorator):
 
 class detect_anomaly(ContextDecorator):
     """with detect_anomaly(): backward() computes each derivative on its way and raises RuntimeError at the first that is
-    NaN, with the operation and the line that made it.
+    NaN, with the operation and the line that made it. Captured functions that are called run as plain Python;
+    FailedPreconditionError for a backward() in one that is being captured.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -82,8 +83,12 @@ class detect_anomaly(ContextDecorator):
 
 def check(loss: Tensor, gradients: Callable[[Sequence[Tensor]], list[Tensor]]) -> None:
     """RuntimeError if a derivative on the way down from the loss is NaN; nothing if it is not to be looked for."""
-    if not is_anomaly_check_nan_enabled() or _tensord.is_capturing():
+    if not is_anomaly_check_nan_enabled():
         return
+    if _tensord.is_capturing():
+        raise FailedPreconditionError(
+            "detect_anomaly: a function that is being captured has no data to look at; put detect_anomaly around the "
+            "call of the function, which then runs as plain Python")
     values = _tensord._on_the_way(loss, False)
     made = gradients(values)
     nan = Tensor.stack([gradient.isnan().any() for gradient in made]).tolist() if made else []
