@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedTest, testing::ValuesIn(kRefused),
 
 // ---- what a run overwrites, if it can't be started
 
-// Over x of 2 elements and y of `n`: y + y is a fresh tensor, x + v overwrites x.
+// Over x of 2 elements and y of `n`: y + y is a fresh tensor, what overwrites x is x + v in the
+// fake.
 v1::Program UpdateBeside(const std::string& name, int64_t n) {
   Program program;
   program.name = name;
@@ -138,11 +139,10 @@ v1::Program UpdateBeside(const std::string& name, int64_t n) {
   const Node* y = graph.Param(0, DType::kFloat32, {n});
   const Node* x = graph.Param(1, DType::kFloat32, {2});
   const Node* v = graph.Variable("v", 0, 100, DType::kInt32);
-  const Node* wide = graph.Make(Op::kExpand, {graph.Cast(v, DType::kFloat32)}, {2});
   program.inputs = {y, x};
   program.variables = {v};
   program.outputs = {{.value = graph.Make(Op::kAdd, {y, y})},
-                     {.value = graph.Make(Op::kAdd, {x, wide}), .overwrites = 1}};
+                     {.value = graph.Make(Op::kAdd, {x, x}), .overwrites = 1}};
   return Encode(program);
 }
 

@@ -165,7 +165,7 @@ struct Session::RunPlan {
 absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::RunProgram& command,
                                                   RunPlan& plan) {
   if (split_.sequence == sequence) {
-    plan.program = split_.program;
+    plan.program = split_.program->apart[split_.part].program;
   } else {
     TD_RETURN_IF_ERROR(programs_.Find(command.program()).status());
     plan.program = programs_.Share(command.program());
@@ -219,6 +219,28 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
   return Outcome::kDone;
 }
 
+void Session::MakeApart(LoadedProgram& program) {
+  for (Updates& updates : UpdatesOf(*program.whole)) {
+    LoadedProgram::Apart& apart = program.apart.emplace_back();
+    apart.program = std::make_shared<LoadedProgram>();
+    apart.program->name = program.name;
+    apart.program->devices = program.devices;
+    for (size_t device = 0; device < program.devices.size(); ++device) {
+      for (size_t input : updates.inputs) {
+        apart.inputs.push_back(device * program.whole->inputs.size() + input);
+      }
+      for (size_t output : updates.outputs) {
+        apart.outputs.push_back(device * program.whole->outputs.size() + output);
+      }
+    }
+    ++compiling_;
+    auto source = std::make_shared<Program>(std::move(updates.program));
+    engine_.compile_pool.Schedule([self = shared_from_this(), loaded = apart.program, source] {
+      self->Compile(0, loaded, [&source] { return std::move(*source); });
+    });
+  }
+}
+
 // What it would have overwritten is intact until it starts.
 bool Session::SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
                        v1::RunProgram& run, const absl::Status& error, bool refused) {
@@ -228,48 +250,49 @@ bool Session::SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& 
       static_cast<size_t>(run.outputs_size()) != signature.outputs.size()) {
     return false;
   }
-  if (!program->apart) {
-    Updates updates = UpdatesOf(*program->whole);
-    LoadedProgram::Apart& apart = program->apart.emplace();
-    apart.program = std::make_shared<LoadedProgram>();
-    apart.program->name = program->name;
-    apart.program->devices = program->devices;
-    for (size_t device = 0; device < program->devices.size(); ++device) {
-      for (size_t input : updates.inputs) {
-        apart.inputs.push_back(device * program->whole->inputs.size() + input);
-      }
-      for (size_t output : updates.outputs) {
-        apart.outputs.push_back(device * program->whole->outputs.size() + output);
-      }
-    }
-    ++compiling_;
-    auto source = std::make_shared<Program>(std::move(updates.program));
-    engine_.compile_pool.Schedule([self = shared_from_this(), loaded = apart.program, source] {
-      self->Compile(0, loaded, [&source] { return std::move(*source); });
-    });
-  }
-  v1::RunProgram rest;
+  if (program->apart.empty()) MakeApart(*program);
+  if (program->apart[0].outputs.size() == signature.outputs.size()) return false;  // the same again
   Handles others;
-  for (size_t input : program->apart->inputs) rest.add_inputs(run.inputs(static_cast<int>(input)));
-  for (int i = 0; i < run.outputs_size(); ++i) {
-    if (absl::c_binary_search(program->apart->outputs, static_cast<size_t>(i))) {
-      rest.add_outputs(run.outputs(i));
-    } else {
-      others.push_back(run.outputs(i));
+  for (size_t i = 0; i < signature.outputs.size(); ++i) {
+    if (signature.outputs[i].overwrites == Program::kFresh) {
+      others.push_back(run.outputs(static_cast<int>(i)));
     }
   }
   Fail(sequence, others, error, refused);
-  run.mutable_inputs()->Swap(rest.mutable_inputs());
-  run.mutable_outputs()->Swap(rest.mutable_outputs());
-  split_ = {.sequence = sequence, .program = program->apart->program, .error = error};
+  split_ = {.sequence = sequence,
+            .program = program,
+            .error = error,
+            .inputs = {run.inputs().begin(), run.inputs().end()},
+            .outputs = {run.outputs().begin(), run.outputs().end()},
+            .part = 0};
+  TakePart(run);
+  return true;
+}
+
+void Session::TakePart(v1::RunProgram& run) {
+  const LoadedProgram::Apart& part = split_.program->apart[split_.part];
+  run.clear_inputs();
+  run.clear_outputs();
+  for (size_t input : part.inputs) run.add_inputs(split_.inputs[input]);
+  for (size_t output : part.outputs) run.add_outputs(split_.outputs[output]);
   poked_ = true;
+}
+
+bool Session::IsLastPart(uint64_t sequence) const {
+  return split_.sequence != sequence || split_.part + 1 == split_.program->apart.size();
+}
+
+bool Session::NextPart(uint64_t sequence, v1::RunProgram& run) {
+  if (IsLastPart(sequence)) return false;
+  ++split_.part;
+  TakePart(run);
   return true;
 }
 
 Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command) {
   RunPlan plan;
   std::shared_ptr<const Executable> executable;
-  bool others_in_flight = false, failed = false;
+  bool others_in_flight = false, failed = false, goes_on = false;
   int64_t expected_ns = 0;
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
@@ -284,6 +307,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
         SetError(**tensors_.Find(handle), status);
       }
     }
+    if (!IsLastPart(sequence)) return;
     for (uint64_t handle : command.release()) ReleaseOne(handle, dying).IgnoreError();
     if (command.notify()) Complete(sequence, status, 0, 0);
   };
@@ -302,6 +326,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
       }
       fail(status, !plan.poisoned);
       failed = true;
+      goes_on = NextPart(sequence, command);
     }
     if (!failed) {
       if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
@@ -316,7 +341,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   }
   if (failed) {
     engine_.scheduler.Rest(flow_);  // it may have waited for its turn
-    return Outcome::kDone;
+    return goes_on ? Outcome::kBlocked : Outcome::kDone;
   }
   const auto readable = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     for (const auto& output : plan.outputs) {
@@ -352,7 +377,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
         return Outcome::kBlocked;
       }
       fail(status, true);
-      return Outcome::kDone;
+      return NextPart(sequence, command) ? Outcome::kBlocked : Outcome::kDone;
     }
     ends = std::move(submitted->done_on_others);
     ends.emplace(ends.begin(), plan.program->devices[0], submitted->done);
@@ -373,12 +398,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
       }
       run->outputs.push_back(std::move(tensor));
     }
-    for (uint64_t handle : command.release()) {
-      const absl::Status status = ReleaseOne(handle, dying);
+    const bool last = IsLastPart(sequence);
+    for (int i = 0; last && i < command.release_size(); ++i) {
+      const absl::Status status = ReleaseOne(command.release(i), dying);
       if (!status.ok()) Fail(sequence, {}, status, true);
     }
     run->sequence = sequence;
-    run->notify = command.notify();
+    run->notify = command.notify() && last;
     if (split_.sequence == sequence) run->refused = split_.error;
     run->kernels = submitted->kernels;
     run->times = std::move(submitted->times_by_device);
@@ -390,7 +416,9 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     for (const auto& [device, done] : ends) last_submitted_[device] = done;
     run->unfinished = ends.size();
     ++in_flight_;
-    executed_ = sequence;  // so that a completion that comes at once acknowledges it as well
+    // So that a completion that comes at once acknowledges it as well.
+    if (last) executed_ = sequence;
+    goes_on = NextPart(sequence, command);
   }
   for (const auto& [device, done] : ends) {
     device->timeline().OnReached(done,
@@ -398,7 +426,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
                                    self->FinishRun(run, status);
                                  });
   }
-  return Outcome::kDone;
+  return goes_on ? Outcome::kBlocked : Outcome::kDone;
 }
 
 // On a thread of the device: does little, and executes nothing.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,8 +69,9 @@ class RunLength {
 };
 
 struct LoadedProgram {
-  // What a run does that can't be started as a whole: `program` computes those of its outputs that
-  // overwrite inputs. `inputs` and `outputs` are which of the whole's these are, on all devices.
+  // A part of what a run does that can't be started as a whole: `program` computes some of the
+  // outputs that overwrite inputs. `inputs` and `outputs` are which of the whole's it has, on all
+  // devices.
   struct Apart {
     std::shared_ptr<LoadedProgram> program;
     std::vector<size_t> inputs;
@@ -86,7 +86,7 @@ struct LoadedProgram {
   std::shared_ptr<const Executable> executable;
   RunLength length;
   std::shared_ptr<const Program> whole;  // if it has updates apart; immutable
-  std::optional<Apart> apart;            // made when a run first needs it
+  std::vector<Apart> apart;              // in order; made when a run first needs it
 };
 
 }  // namespace tensord

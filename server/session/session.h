@@ -215,7 +215,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     std::shared_ptr<LoadedProgram> program;
     std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
-    absl::Status refused;  // why it is of the updates only
+    absl::Status refused;  // why it is a part of one
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
     absl::Status status;
@@ -266,10 +266,15 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // if it is none's.
   void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
                const std::function<absl::StatusOr<Program>()>& source);
-  // A run that can't be started becomes one of its updates only, if it has any beside others.
+  // A run that can't be started becomes several, of what it overwrites, if that takes it apart.
   bool SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
                 v1::RunProgram& run, const absl::Status& error, bool refused)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MakeApart(LoadedProgram& program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakePart(v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The part after this one is in front then. False if that was the last, or the whole.
+  bool NextPart(uint64_t sequence, v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsLastPart(uint64_t sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a run needs, looked up and checked. A status: it is refused or an input has an error.
   struct RunPlan;
   absl::StatusOr<Outcome> PlanRun(uint64_t sequence, const v1::RunProgram& command, RunPlan& plan)
@@ -320,13 +325,15 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool executing_ ABSL_GUARDED_BY(mu_) = false;
   bool poked_ ABSL_GUARDED_BY(mu_) = false;      // what blocked the front may be over
   bool throttled_ ABSL_GUARDED_BY(mu_) = false;  // the front waits for a run in flight to end
-  // The front, if it is a run of which the updates only are left.
-  struct SplitOff {
+  // The front, if it is a run that was split.
+  struct Split {
     uint64_t sequence = 0;
     std::shared_ptr<LoadedProgram> program;
-    absl::Status error;  // of the rest
+    absl::Status error;       // of the whole
+    Handles inputs, outputs;  // of the whole
+    size_t part = 0;          // that is to be run
   };
-  SplitOff split_ ABSL_GUARDED_BY(mu_);
+  Split split_ ABSL_GUARDED_BY(mu_);
   bool reader_waits_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;

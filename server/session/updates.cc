@@ -8,27 +8,24 @@
 
 namespace tensord {
 
-bool HasUpdatesApart(const Program& program) {
-  const auto overwrites = [](const Program::Output& output) {
-    return output.overwrites != Program::kFresh;
-  };
-  return std::ranges::any_of(program.outputs, overwrites) &&
-         !std::ranges::all_of(program.outputs, overwrites);
-}
+namespace {
 
-Updates UpdatesOf(const Program& program) {
+// An output, and the inputs that it reads.
+struct Update {
+  size_t output;
+  size_t overwrites;
+  absl::flat_hash_set<size_t> reads;
+};
+
+Updates Apart(const Program& program, const std::vector<Update>& some) {
   Updates updates;
   std::vector<const Node*> roots;
   absl::flat_hash_set<size_t> used;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const Program::Output& output = program.outputs[i];
-    if (output.overwrites == Program::kFresh) continue;
-    updates.outputs.push_back(i);
-    roots.push_back(output.value);
-    used.insert(static_cast<size_t>(output.overwrites));
-  }
-  for (const Node* node : TopologicalOrder(roots)) {
-    if (node->op == Op::kParam) used.insert(static_cast<size_t>(node->slot()));
+  for (const Update& update : some) {
+    updates.outputs.push_back(update.output);
+    roots.push_back(program.outputs[update.output].value);
+    used.insert(update.overwrites);
+    used.insert(update.reads.begin(), update.reads.end());
   }
   updates.inputs.assign(used.begin(), used.end());
   std::ranges::sort(updates.inputs);
@@ -52,14 +49,50 @@ Updates UpdatesOf(const Program& program) {
     made.inputs.push_back(input);
   }
   copies = Substitute(made.graph, copies, renumbered);
-  for (size_t i = 0; i < updates.outputs.size(); ++i) {
-    const auto slot = static_cast<size_t>(program.outputs[updates.outputs[i]].overwrites);
-    const auto at = std::ranges::lower_bound(updates.inputs, slot) - updates.inputs.begin();
-    made.outputs.push_back({.value = copies[i], .overwrites = at});
+  for (size_t i = 0; i < some.size(); ++i) {
+    const auto at = std::ranges::lower_bound(updates.inputs, some[i].overwrites);
+    made.outputs.push_back({.value = copies[i], .overwrites = at - updates.inputs.begin()});
   }
   const size_t before = updates.outputs.size() + updates.inputs.size();
   made.variables.assign(copies.begin() + static_cast<int64_t>(before), copies.end());
   return updates;
+}
+
+}  // namespace
+
+bool HasUpdatesApart(const Program& program) {
+  return program.outputs.size() > 1 &&
+         std::ranges::any_of(program.outputs, [](const Program::Output& output) {
+           return output.overwrites != Program::kFresh;
+         });
+}
+
+std::vector<Updates> UpdatesOf(const Program& program) {
+  std::vector<Update> left;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const Program::Output& output = program.outputs[i];
+    if (output.overwrites == Program::kFresh) continue;
+    Update& update = left.emplace_back(
+        Update{.output = i, .overwrites = static_cast<size_t>(output.overwrites), .reads = {}});
+    for (const Node* node : TopologicalOrder({&output.value, 1})) {
+      if (node->op == Op::kParam) update.reads.insert(static_cast<size_t>(node->slot()));
+    }
+  }
+  std::vector<Updates> all;
+  while (!left.empty()) {
+    const auto next = std::ranges::find_if(left, [&left](const Update& update) {
+      return std::ranges::none_of(left, [&update](const Update& other) {
+        return &other != &update && other.reads.contains(update.overwrites);
+      });
+    });
+    if (next == left.end()) {  // they go round in a circle
+      all.push_back(Apart(program, left));
+      break;
+    }
+    all.push_back(Apart(program, {*next}));
+    left.erase(next);
+  }
+  return all;
 }
 
 }  // namespace tensord

@@ -31,29 +31,39 @@ Program SumsOf(int64_t inputs, const std::vector<Sum>& sums) {
 
 constexpr int64_t kFresh = Program::kFresh;
 
+struct Part {
+  std::vector<size_t> inputs;
+  std::vector<size_t> outputs;
+  std::vector<Sum> sums;
+};
+
 struct Case {
   const char* name;
   int64_t inputs;
   std::vector<Sum> whole;
   bool has_apart;
-  // Of what is apart.
-  std::vector<size_t> which_inputs;
-  std::vector<size_t> which_outputs;
-  std::vector<Sum> sums;
+  std::vector<Part> parts;
 };
 
 const Case kCases[] = {
-    {"NothingOverwritten", 2, {{0, 1, kFresh}}, false, {}, {}, {}},
-    {"AllOverwritten", 2, {{0, 1, 0}, {0, 1, 1}}, false, {0, 1}, {0, 1}, {{0, 1, 0}, {0, 1, 1}}},
-    {"InputsOfOthersAreLeftOut", 4, {{0, 1, kFresh}, {2, 3, 3}}, true, {2, 3}, {1}, {{0, 1, 1}}},
-    {"NumbersChangePlaces",
+    {"NothingOverwritten", 2, {{0, 1, kFresh}, {0, 0, kFresh}}, false, {}},
+    {"OneIsTheWhole", 2, {{0, 1, 0}}, false, {{{0, 1}, {0}, {{0, 1, 0}}}}},
+    {"InputsOfOthersAreLeftOut",
      4,
-     {{3, 1, 1}, {0, 2, kFresh}, {1, 3, 3}},
+     {{0, 1, kFresh}, {2, 3, 3}},
      true,
-     {1, 3},
-     {0, 2},
-     {{1, 0, 0}, {0, 1, 1}}},
-    {"OverwrittenUnread", 3, {{0, 0, kFresh}, {2, 2, 1}}, true, {1, 2}, {1}, {{1, 1, 0}}},
+     {{{2, 3}, {1}, {{0, 1, 1}}}}},
+    {"OverwrittenUnread", 3, {{0, 0, kFresh}, {2, 2, 1}}, true, {{{1, 2}, {1}, {{1, 1, 0}}}}},
+    {"ReadersComeFirst",
+     3,
+     {{0, 0, 0}, {0, 1, 1}, {1, 2, 2}},
+     true,
+     {{{1, 2}, {2}, {{0, 1, 1}}}, {{0, 1}, {1}, {{0, 1, 1}}}, {{0}, {0}, {{0, 0, 0}}}}},
+    {"CirclesStayTogether",
+     4,
+     {{3, 1, 1}, {0, 2, kFresh}, {1, 3, 3}, {0, 1, 0}},
+     true,
+     {{{0, 1}, {3}, {{0, 1, 0}}}, {{1, 3}, {0, 2}, {{1, 0, 0}, {0, 1, 1}}}}},
 };
 
 class UpdatesTest : public testing::TestWithParam<Case> {};
@@ -61,14 +71,16 @@ class UpdatesTest : public testing::TestWithParam<Case> {};
 TEST_P(UpdatesTest, AreWhatOverwrites) {
   const Program whole = SumsOf(GetParam().inputs, GetParam().whole);
   EXPECT_EQ(HasUpdatesApart(whole), GetParam().has_apart);
-  if (GetParam().which_outputs.empty()) return;
-  const Updates updates = UpdatesOf(whole);
-  EXPECT_EQ(updates.inputs, GetParam().which_inputs);
-  EXPECT_EQ(updates.outputs, GetParam().which_outputs);
-  EXPECT_EQ(updates.program.name, "sums");
-  const Program expected =
-      SumsOf(static_cast<int64_t>(GetParam().which_inputs.size()), GetParam().sums);
-  EXPECT_EQ(StructuralKey(updates.program), StructuralKey(expected));
+  const std::vector<Updates> parts = UpdatesOf(whole);
+  ASSERT_EQ(parts.size(), GetParam().parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& expected = GetParam().parts[i];
+    EXPECT_EQ(parts[i].inputs, expected.inputs);
+    EXPECT_EQ(parts[i].outputs, expected.outputs);
+    EXPECT_EQ(parts[i].program.name, "sums");
+    const Program made = SumsOf(static_cast<int64_t>(expected.inputs.size()), expected.sums);
+    EXPECT_EQ(StructuralKey(parts[i].program), StructuralKey(made)) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, UpdatesTest, testing::ValuesIn(kCases),
