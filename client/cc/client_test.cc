@@ -98,6 +98,44 @@ TEST_F(ClientTest, AFailedRunReachesWhatDependsOnItWithTheFirstCause) {
   EXPECT_EQ(Data(Vector({1}) + 1.0), Floats{2});
 }
 
+TEST_F(ClientTest, AnUpdateOutlivesWhatIsTooLargeBesideIt) {
+  const Tensor x = Vector({1, 2}), y = Vector({3, 4});
+  const Tensor large = Sum(client_->Zeros({int64_t{1} << 50}));
+  ASSERT_TRUE(x.Assign(x + 1.0).ok());
+  ASSERT_TRUE(y.Assign(y + large).ok());
+  for (const absl::Status& status : {(Sum(x) + large).Realize(), y.Realize(), y.Realize()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  }
+  EXPECT_EQ(Data(x), (Floats{2, 3}));
+  ASSERT_TRUE(y.Assign(x * 2.0).ok());
+  EXPECT_EQ(Data(y), (Floats{4, 6}));
+  EXPECT_EQ(daemon_.count(v1::Command::kCopy), 0);
+}
+
+TEST_F(ClientTest, WhatAFailedRunOverwroteIsAnErrorUntilItIsAssigned) {
+  const Tensor x = Vector({1, 2});
+  ASSERT_TRUE(x.Assign(x + 1.0).ok());
+  daemon_.FailNextRun(absl::InternalError("a kernel fell"));
+  EXPECT_EQ(Sum(x).Wait(), absl::InternalError("a kernel fell"));
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = x.Wait();
+    EXPECT_EQ(status, absl::InternalError("written in place by a run that failed, so its data is "
+                                          "lost until it is assigned anew: a kernel fell"));
+  }
+  ASSERT_TRUE(x.Assign(Vector({5, 6})).ok());
+  EXPECT_EQ(Data(x), (Floats{5, 6}));
+}
+
+TEST_F(ClientTest, AGeneratorGoesOnAfterARunThatFailed) {
+  ASSERT_TRUE(client_->ManualSeed(7).ok());
+  const Floats first = Data(client_->Rand({2})), second = Data(client_->Rand({2}));
+  ASSERT_TRUE(client_->ManualSeed(7).ok());
+  daemon_.FailNextRun(absl::InternalError("a kernel fell"));
+  EXPECT_FALSE(client_->Rand({2}).Wait().ok());
+  EXPECT_EQ(Data(client_->Rand({2})), second);
+  EXPECT_NE(first, second);
+}
+
 TEST_F(ClientTest, AssignmentsReuseTheBuffer) {
   const Tensor x = Vector({1, 2});
   ASSERT_TRUE(x.Assign(x + 1.0).ok());

@@ -172,6 +172,7 @@ std::pair<RandomState, std::vector<Session::ValueRef>> Session::NextRandom(
 }
 
 StateRef Session::Random(uint64_t count, const Draw& draw) {
+  if (absl::Status here = Connection::CheckFork(); !here.ok()) return Failed(std::move(here));
   const GeneratorRef& generator = current_generator ? current_generator : generator_;
   if (generator->session.lock().get() != this) {
     return Failed(InvalidArgument(

@@ -103,7 +103,7 @@ absl::Status Session::CheckPresent(const Buffer& buffer) const {
 }
 
 bool Session::IsDoubtful(const Buffer& buffer) const {
-  return !CheckPresent(buffer).ok() ||
+  return buffer.connection->lost() || !CheckPresent(buffer).ok() ||
          (buffer.run != 0 && !connection_->FailureOf(buffer.run).ok());
 }
 

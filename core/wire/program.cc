@@ -299,16 +299,20 @@ std::vector<const Node*> NodesOf(const Program& program) {
   return TopologicalOrder(roots);
 }
 
-absl::Status CheckCounts(const v1::Program& message, const WireLimits& limits) {
-  if (message.name().size() > limits.max_name_bytes) {
-    return InvalidArgument("the program's name has {} bytes, more than {}", message.name().size(),
+// Either form of a program.
+template <typename Inputs, typename Variables, typename Outputs>
+absl::Status CheckCounts(std::string_view name, const Inputs& inputs, const Variables& variables,
+                         const Outputs& outputs, const WireLimits& limits) {
+  if (name.size() > limits.max_name_bytes) {
+    return InvalidArgument("the program's name has {} bytes, more than {}", name.size(),
                            limits.max_name_bytes);
   }
-  const std::pair<const char*, int> counts[] = {{"inputs", message.inputs_size()},
-                                                {"variables", message.variables_size()},
-                                                {"outputs", message.outputs_size()}};
+  const std::pair<const char*, size_t> counts[] = {
+      {"inputs", static_cast<size_t>(inputs.size())},
+      {"variables", static_cast<size_t>(variables.size())},
+      {"outputs", static_cast<size_t>(outputs.size())}};
   for (const auto& [what, count] : counts) {
-    if (static_cast<uint64_t>(count) > limits.max_inputs) {
+    if (count > limits.max_inputs) {
       return ResourceExhausted("the program has {} {}, more than the limit of {}", count, what,
                                limits.max_inputs);
     }
@@ -319,6 +323,8 @@ absl::Status CheckCounts(const v1::Program& message, const WireLimits& limits) {
 }  // namespace
 
 absl::Status CheckLimits(const Program& program, const WireLimits& limits) {
+  TD_RETURN_IF_ERROR(
+      CheckCounts(program.name, program.inputs, program.variables, program.outputs, limits));
   const std::vector<const Node*> nodes = NodesOf(program);
   if (nodes.size() > limits.max_nodes) {
     return ResourceExhausted("the graph has {} nodes, more than the limit of {}", nodes.size(),
@@ -356,7 +362,8 @@ v1::Program Encode(const Program& program) {
 }
 
 absl::StatusOr<Program> Decode(const v1::Program& message, const WireLimits& limits) {
-  TD_RETURN_IF_ERROR(CheckCounts(message, limits));
+  TD_RETURN_IF_ERROR(CheckCounts(message.name(), message.inputs(), message.variables(),
+                                 message.outputs(), limits));
   Program program;
   program.name = message.name();
   program.fast_math = message.fast_math();

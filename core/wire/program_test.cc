@@ -455,6 +455,34 @@ TEST_P(MalformedProgramTest, IsRefusedWithNodeAndRule) {
 INSTANTIATE_TEST_SUITE_P(All, MalformedProgramTest, testing::ValuesIn(kMalformed),
                          [](const auto& info) { return std::string(info.param.name); });
 
+struct Limited {
+  const char* name;
+  WireLimits limits;
+  bool holds;  // what SmallProgram keeps
+};
+
+const Limited kLimited[] = {
+    {"None", {}, true},
+    {"Nodes", {.max_nodes = 2}, false},
+    {"Inputs", {.max_inputs = 0}, false},
+    {"Bytes", {.max_tensor_bytes = 3}, false},
+    {"Rank", {.max_rank = 0}, false},
+    {"Name", {.max_name_bytes = 0}, false},
+};
+
+class LimitedProgramTest : public testing::TestWithParam<Limited> {};
+
+TEST_P(LimitedProgramTest, IsKnownBeforeItIsSent) {
+  const Program program = SmallProgram();
+  const absl::Status before = CheckLimits(program, GetParam().limits);
+  const absl::Status after = Decode(Encode(program), GetParam().limits).status();
+  EXPECT_EQ(before.ok(), GetParam().holds) << before;
+  EXPECT_EQ(before.code(), after.code()) << before << " and " << after;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LimitedProgramTest, testing::ValuesIn(kLimited),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 TEST(ProgramWireTest, NodeLimitHolds) {
   const absl::Status status = Decode(AddMessage(), {.max_nodes = 2}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
