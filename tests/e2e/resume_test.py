@@ -84,18 +84,33 @@ def test_after_a_restart_what_was_there_is_lost_and_new_work_goes_on(tmp_path, c
         assert told.startswith(f"session-1 with {daemon.address} is lost: there is no such session")
 
 
-def test_a_seed_that_was_chosen_is_not_replaced(tmp_path):
+def test_generators_go_on_in_the_next_session(tmp_path):
     with Daemon(tmp_path) as daemon, tensord.connect(daemon.address) as client:
-        tensord.manual_seed(7)
-        first = tensord.rand(4).numpy()
-        daemon.kill()
-        daemon.start()
-        eventually(lambda: client.closed)
-        assert Tensor([1.0]).item() == 1
-        with pytest.raises(tensord.errors.UnavailableError, match="seed it again with manual_seed"):
-            tensord.rand(4).numpy()
-        tensord.manual_seed(7)
-        np.testing.assert_array_equal(tensord.rand(4).numpy(), first)
+        own = tensord.Generator()
+
+        @tensord.jit
+        def captured():
+            return tensord.rand(2), tensord.rand(3, generator=own)
+
+        def draws():
+            for _ in range(2):
+                yield tensord.rand(4).tolist()
+                yield tensord.randn(3, generator=own).tolist()
+                yield [each.tolist() for each in captured()]
+
+        def seeded():
+            tensord.manual_seed(7)
+            own.manual_seed(8)
+            return draws()
+
+        expected = list(seeded())
+        drawn = seeded()
+        for i, numbers in enumerate(expected):
+            assert next(drawn) == numbers, i
+            if i == 2:
+                daemon.kill()
+                daemon.start()
+                eventually(lambda: client.closed)
 
 
 def test_an_assignment_that_was_under_way_does_not_stop_others(tmp_path):
