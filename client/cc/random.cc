@@ -202,9 +202,9 @@ void Session::RestoreRandom(RandomGenerator& generator) {
     return false;
   };
   if (!is_lost(*generator.key->value) && !is_lost(*generator.counter->value)) return;
-  for (const auto& [state, number] :
-       {std::pair(generator.key, generator.seed), {generator.counter, generator.drawn}}) {
-    const auto word = [&](int shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  const auto restore = [this](const StateRef& state,
+                              uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const auto word = [this, number](int shift) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
       return Constant(graph_, static_cast<uint32_t>(number >> shift), DType::kUint32);
     };
     const Expr words = Stack({word(0), word(32)}, 0);
@@ -213,7 +213,9 @@ void Session::RestoreRandom(RandomGenerator& generator) {
     value->init = words.node();
     value->owner = state;
     SetValue(*state, std::move(value));
-  }
+  };
+  restore(generator.key, generator.seed);
+  restore(generator.counter, generator.drawn);
 }
 
 void Session::AdvanceRandom() {
