@@ -266,15 +266,6 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // if it is none's.
   void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
                const std::function<absl::StatusOr<Program>()>& source);
-  // A run that can't be started becomes several, of what it overwrites, if that takes it apart.
-  bool SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
-                v1::RunProgram& run, const absl::Status& error, bool refused)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void MakeApart(LoadedProgram& program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void TakePart(v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The part after this one is in front then. False if that was the last, or the whole.
-  bool NextPart(uint64_t sequence, v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool IsLastPart(uint64_t sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a run needs, looked up and checked. A status: it is refused or an input has an error.
   struct RunPlan;
   absl::StatusOr<Outcome> PlanRun(uint64_t sequence, const v1::RunProgram& command, RunPlan& plan)
@@ -292,6 +283,17 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::Status ReleaseOne(uint64_t handle, std::vector<std::shared_ptr<const void>>& dying)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Charge(uint64_t bytes, std::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // split.cc: what is left of a run that can't be started.
+  // A run that can't be started becomes several, of what it overwrites, if that takes it apart.
+  bool SplitRun(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
+                v1::RunProgram& run, const absl::Status& error, bool refused)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MakeApart(LoadedProgram& program) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakePart(v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The part after this one is in front then. False if that was the last, or the whole.
+  bool NextPart(uint64_t sequence, v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsLastPart(uint64_t sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // transfer.cc: uploads.
   Outcome ExecuteUpload(uint64_t sequence, const v1::UploadCommand& command);
