@@ -401,6 +401,10 @@ void BindOthers(py::class_<Tensor>& tensor) {
       [](const Expr& x, const Expr& end, const Beside& weight) { return Lerp(x, end, weight); },
       "x + weight * (end - x), exactly `end` at weight 1.", py::arg("end"), py::arg("weight"));
   Method(
+      tensor, "_fma",
+      [](const Expr& x, const Beside& factor, const Beside& term) { return Fma(x, factor, term); },
+      "x * factor + term, rounded once.", py::arg("factor"), py::arg("term"));
+  Method(
       tensor, "addcmul",
       [](const Expr& x, const Expr& a, const Expr& b, Number value) {
         return AddCMul(x, a, b, value);

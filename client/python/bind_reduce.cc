@@ -51,8 +51,6 @@ constexpr ReductionRow kReductions[] = {
     {"nanmean",       NanMean,      true,  "The mean of what is not NaN."},
     {"amax",          Max,          false, "The largest; NaN if there is one. Ties share the derivative. No elements are an error."},
     {"amin",          Min,          false, "The smallest; NaN if there is one. Ties share the derivative. No elements are an error."},
-    {"any",           Any,          false, "bool: whether one is not 0."},
-    {"all",           All,          false, "bool: whether none is 0."},
     {"count_nonzero", CountNonzero, false, "int32: how many are not 0."},
     {"logsumexp",     LogSumExp,    false, "log(sum(exp(x))), without overflow on the way."},
     // clang-format on
@@ -257,6 +255,16 @@ void BindReduce(py::class_<Tensor>& tensor) {
              py::arg("keepdim") = false);
     }
   }
+  const auto bind_exact = [&tensor](const char* name, Reducer reduce, const char* doc) {
+    Method(
+        tensor, name,
+        [reduce](const Expr& x, const ExactAxes& over, Keep keep) {
+          return reduce(x, over.axes, keep);
+        },
+        doc, py::arg("dim") = py::none(), py::arg("keepdim") = false);
+  };
+  bind_exact("any", Any, "bool: whether one is not 0. Over no axes, (), each element by itself.");
+  bind_exact("all", All, "bool: whether none is 0. Over no axes, (), each element by itself.");
   BindExtreme(
       tensor, "max", Max, Maximum, MaxAt,
       "max(), max(axis): the largest over all elements or axes, alone. max(dim=1), by the "

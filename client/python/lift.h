@@ -123,9 +123,25 @@ struct Parameter<Axes> {
   using Held = Axes;
   static Held Hold(py::handle dim, Operands&) {
     if (dim.is_none()) return Axes();
-    return Axes(absl::Span<const int64_t>(ParseInts(dim, "an axis, or None for all,")));
+    const Ints axes = ParseInts(dim, "an axis, or None for all,");
+    return axes.empty() ? Axes() : Axes(absl::Span<const int64_t>(axes));  // as in PyTorch
   }
   static const Axes& Give(const Held& held, absl::Span<const Expr>) { return held; }
+};
+
+// Axes of which none are none, as PyTorch has it for `any` and `all`.
+struct ExactAxes {
+  Axes axes;
+};
+template <>
+struct Parameter<ExactAxes> {
+  using Python = py::handle;
+  using Held = ExactAxes;
+  static Held Hold(py::handle dim, Operands&) {
+    if (dim.is_none()) return {};
+    return {Axes(absl::Span<const int64_t>(ParseInts(dim, "an axis, or None for all,")))};
+  }
+  static const ExactAxes& Give(const Held& held, absl::Span<const Expr>) { return held; }
 };
 
 template <>

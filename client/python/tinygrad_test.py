@@ -2,6 +2,9 @@
 
 import types
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import tensord
@@ -141,3 +144,48 @@ def test_matmul_in_place():
     x = before = Tensor(X)
     x @= Tensor.eye(3) * 2
     assert x is before and x.tolist() == (X * 2).tolist()
+
+
+def nearest(value, bits, least):
+    """A Fraction rounded to a float of so many bits, whose numbers are multiples of 2^least."""
+    size, exponent = abs(value), least
+    while size >= Fraction(2) ** (exponent + bits):
+        exponent += 1
+    return math.copysign(float(round(size / Fraction(2) ** exponent) * Fraction(2) ** exponent), value)
+
+
+# dtype: bits of the mantissa, exponent of the least number
+ONE_ROUNDING = {"float32": (24, -149), "float16": (11, -24), "bfloat16": (8, -133), "float8_e4m3fn": (4, -9)}
+
+
+@pytest.mark.parametrize("dtype", ONE_ROUNDING)
+def test_fma_rounds_once(dtype):
+    bits, least = ONE_ROUNDING[dtype]
+    half = 2.0**-bits  # of what is between 1 and its neighbour
+    up = 1 + 4 * half
+    # Just below and above the middle of two numbers, by less than any wider format has room for.
+    a = [1 + 2 * half, 1 - half, 1 + 2 * half, up, -up, 3 * half]
+    b = [half * (1 - 2 * half), half * (1 + 2 * half), half, half * half, half * half, 0.75]
+    c = [1 + 2 * half, 1 + 2 * half, 1.0, 1.0, -1.0, -2.25 * half]
+    rng = np.random.default_rng(7)
+    drawn = [rng.uniform(-2, 2, 500) * scale for scale in (1, 2.0**-3, 1)]
+    operands = [Tensor(np.concatenate([fixed, more]).astype(np.float32)).cast(dtype) for fixed, more in zip((a, b, c), drawn)]
+    x, y, z = (operand.float().tolist() for operand in operands)
+    exact = [nearest(Fraction(p) * Fraction(q) + Fraction(r), bits, least) for p, q, r in zip(x, y, z)]
+    assert operands[0].alu("fma", *operands[1:]).float().tolist() == exact
+    assert operands[0].alu("mulacc", *operands[1:]).float().tolist() != exact
+
+
+def test_fma_of_other_numbers():
+    x = Tensor([2.0, 3.0], requires_grad=True)
+    x.alu("FMA", Tensor([5.0, 7.0]), 1).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [5, 7]
+    assert Tensor([3, 2**31 - 1]).alu("fma", 2, 1).tolist() == [7, -1]
+    special = Tensor([math.inf, -math.inf, math.nan, 3e38]).alu("fma", 2.0, 1.0).tolist()
+    assert special[:2] == [math.inf, -math.inf] and math.isnan(special[2]) and special[3] == math.inf
+    with pytest.raises(ValueError, match="float64"):
+        Tensor(np.ones(2)).alu("fma", 1.0, 1.0)
+
+
+def test_update_stats_are_the_daemons():
+    assert Tensor([1, 2]).realize(Tensor([3]), do_update_stats=False).tolist() == [1, 2]

@@ -1,8 +1,10 @@
 #include "core/tensor/float_parts.h"
 
 #include <limits>
+#include <vector>
 
 #include "core/tensor/create.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/elementwise.h"
 #include "core/tensor/transcendental.h"
 
@@ -136,6 +138,33 @@ Expr NextAfter(const Expr& a, const Expr& b) {
                            Where(Eq(x, y), y, moved));
   // A step away from x, where there is one.
   return WithSlope(value, x, Cast(Ne(x, y), x.dtype()));
+}
+
+Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
+  Expr x = a, y = b, z = c;
+  if (std::optional<Expr> error = Unify("fma", {&x, &y, &z})) return *error;
+  const DType dtype = Strong(x.dtype());
+  if (!IsFloat(dtype)) return x * y + z;
+  if (dtype == DType::kFloat64) {
+    return Fail(x,
+                "fma: float64 has nothing wider to be rounded from once; a * b + c rounds twice");
+  }
+  x = Cast(x, dtype), y = Cast(y, dtype), z = Cast(z, dtype);
+  // The product is exact in float64. `rest` is what its sum with z lost, exactly (Knuth's TwoSum;
+  // NaN where the sum is infinite).
+  const Expr product = Cast(x, DType::kFloat64) * Cast(y, DType::kFloat64);
+  const Expr term = Cast(z, DType::kFloat64);
+  const Expr sum = product + term, added = sum - product;
+  const Expr rest = (product - (sum - added)) + (term - added);
+  // Rounded to odd, an inexact sum lies on no border between numbers of the narrower dtype, so that
+  // narrowing rounds as if it were the only rounding.
+  const Expr bits = Bitcast(sum, DType::kInt64);
+  const Expr inexact = LogicalAnd(Gt(Abs(rest), 0), Eq(BitwiseAnd(bits, 1), 0));
+  const Expr away = Eq(Gt(rest, 0), Gt(sum, 0));
+  const Expr odd = Where(inexact, bits + (Cast(away, DType::kInt64) * 2 - 1), bits);
+  return WithGradient(Cast(Bitcast(odd, DType::kFloat64), dtype), {x, y, z}, [=](const Expr& g) {
+    return std::vector<Expr>{g * y, g * x, g};
+  });
 }
 
 }  // namespace tensord

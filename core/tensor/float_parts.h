@@ -35,6 +35,10 @@ Expr NextAfter(const Expr& a, const Expr& b);
 inline Expr NextAfter(const Expr& a, Number b) { return NextAfter(a, NumberBeside(a, b)); }
 inline Expr NextAfter(Number a, const Expr& b) { return NextAfter(NumberBeside(b, a), b); }
 
+// a * b + c, rounded once: of floats below float64 by float64, rounded to odd before it is
+// narrowed. Integers wrap. float64, which has nothing wider, is an error.
+Expr Fma(const Expr& a, const Expr& b, const Expr& c);
+
 // ---- for files that make functions of these
 
 // Any float with its sign bit cleared; has no derivative.

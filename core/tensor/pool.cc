@@ -52,16 +52,16 @@ std::optional<Expr> PlanPool(std::string_view name, const Expr& x, const PoolOpt
       return Fail(x, "{}: kernel {}, stride {} and dilation {} must be at least 1", name, axis.taps,
                   axis.stride, axis.dilation);
     }
-    if (padded < span) {
+    // The first window too may run over the end.
+    const int64_t room = padded - span + (options.ceil_mode ? axis.stride - 1 : 0);
+    int64_t count = room < 0 ? 0 : room / axis.stride + 1;
+    // A further window counts only if it starts before the padding on the right.
+    if (options.ceil_mode && (count - 1) * axis.stride >= size + axis.padding.before) --count;
+    if (count < 1) {
       return Fail(x, "{}: a window of {} elements does not fit axis of {} with padding", name, span,
                   size);
     }
-    const int64_t over = (padded - span) % axis.stride;
-    // A further window counts only if it starts before the padding on the right.
-    if (options.ceil_mode && over != 0 &&
-        padded - span - over + axis.stride < size + axis.padding.before) {
-      axis.extra = axis.stride - over;
-    }
+    axis.extra = std::max<int64_t>((count - 1) * axis.stride + span - padded, 0);
     axis.uneven = axis.extra > 0 || ((axis.padding.before > 0 || axis.padding.after > 0) &&
                                      !options.count_include_pad);
     plan.push_back(axis);

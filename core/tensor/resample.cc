@@ -122,6 +122,7 @@ Expr AntialiasedAxis(const Expr& x, const Resized& r, bool cubic) {
   const double wide = std::max(r.scale, 1.0), support = (cubic ? 2 : 1) * wide;
   const Expr i = Cast(Unsqueeze(Arange(graph, 0, r.out, 1, DType::kInt32), 1), r.dtype);
   const Expr j = Cast(Arange(graph, 0, r.in, 1, DType::kInt32), r.dtype);
+  // Of elements' middles, also where corners are aligned: as PyTorch has it.
   const Expr centre = (i + 0.5) * r.scale;
   const Expr first = Maximum(Trunc(centre - support + 0.5), 0);
   const Expr last = Minimum(Trunc(centre + support + 0.5), r.in);
@@ -194,7 +195,7 @@ Expr Interpolate(const Expr& x, absl::Span<const int64_t> size, const Interpolat
     Resized r = {axis, x.shape()[axis], size[i], 1, options.align_corners, compute};
     r.scale = static_cast<double>(r.in) / static_cast<double>(r.out);
     if (!options.scale.empty() && options.scale[i] > 0) r.scale = 1 / options.scale[i];
-    if (r.align && !options.antialias) {
+    if (r.align) {
       r.scale = r.out == 1 ? 0 : static_cast<double>(r.in - 1) / static_cast<double>(r.out - 1);
     }
     const bool same = r.in == r.out && (r.align || options.scale.empty());

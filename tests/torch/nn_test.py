@@ -74,6 +74,12 @@ POOL = {
         {"kernel_size": 2, "stride": 3, "padding": 1, "ceil_mode": True},
     ),
     "global": (SHAPE, {"kernel_size": (11, 12)}),
+    "ceil, a window above the axis": ((1, 2, 3, 5), {"kernel_size": (4, 3), "stride": 2, "ceil_mode": True}),
+    "ceil, a window above the padded axis": (
+        (1, 2, 1, 2),
+        {"kernel_size": 4, "stride": (2, 3), "padding": (1, 0), "ceil_mode": True},
+    ),
+    "1-D, ceil, a window above the axis": ((2, 3, 2), {"kernel_size": (3,), "ceil_mode": True}),
 }
 INTERPOLATE = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
@@ -262,6 +268,27 @@ ROWS = [
         for name, (shape, options) in POOL.items()
     ),
     row(
+        "max_pool indices, 3-D, ceil, windows above their axes",
+        lambda x: functional(x).max_pool3d(x, (2, 3, 4), 3, (1, 0, 2), ceil_mode=True, return_indices=True),
+        (1, 2, 5, 2, 1),
+        gradient=False,
+    ),
+    *(
+        row(
+            f"lp_pool{len(shape)}d, ceil, windows above their axes",
+            lambda x, n=len(shape): getattr(functional(x), f"lp_pool{n}d")(x, 2.0, 3, 2, ceil_mode=True),
+            (2, 3, *shape),
+        )
+        for shape in ((2,), (2, 5))
+    ),
+    error(
+        "max_pool: ceil, a window above the axis by more than a stride",
+        RuntimeErrors,
+        "window",
+        lambda x: functional(x).max_pool2d(x, 5, 2, ceil_mode=True),
+        (1, 1, 2, 2),
+    ),
+    row(
         "max_pool indices, dilation",
         lambda x: x.max_pool2d(3, dilation=2, return_indices=True),
         SHAPE,
@@ -397,6 +424,18 @@ ROWS = [
             theirs=lambda x, m=mode: F.interpolate(x, (7, 5), mode=m),
         )
         for mode in ("bilinear", "nearest", "nearest-exact")
+    ),
+    *(
+        row(
+            f"F.interpolate {mode} {shape} to {size}, antialiased, aligned {align}",
+            lambda x, m=mode, s=size, a=align: functional(x).interpolate(
+                x, s, mode=m, align_corners=a, antialias=True
+            ),
+            (1, 2, *shape),
+        )
+        for mode in ("bilinear", "bicubic")
+        for shape, size in (((7, 9), (5, 4)), ((5, 6), (9, 8)), ((4, 4), (1, 4)), ((1, 3), (4, 5)))
+        for align in (True, False)
     ),
     *(
         row(

@@ -82,7 +82,21 @@ ROWS = [
     row("sum of nothing", lambda x: x.sum(), (0,)),
     row("prod of nothing", lambda x: x.prod(), (0, 3)),
     row("mean of nothing is NaN", lambda x: x.mean(), (0,), gradient=False),
-    row("sum axis=()", lambda x: x.sum(()), SHAPE),
+    *(
+        row(
+            f"{name} of {len(shape)}-d over no axes, keepdim {keep}",
+            lambda x, n=name, k=keep: getattr(lib(x), n)(x, dim=(), keepdim=k),
+            shape,
+            gradient=name[:3] not in ("var", "std"),  # PyTorch's is infinite
+        )
+        for name in ("sum", "mean", "nansum", "nanmean", "amax", "amin", "var", "std", "var_mean", "norm", "any", "all")
+        for shape in (SHAPE, (4,))
+        for keep in (False, True)
+    ),
+    row("count_nonzero over no axes", lambda x: lib(x).count_nonzero(x, dim=()), SHAPE),
+    row("logsumexp over no axes, keepdim", lambda x: x.logsumexp((), True), SHAPE),
+    row("vector_norm over no axes", lambda x: lib(x).linalg.vector_norm(x, dim=()), SHAPE),
+    error("linalg.norm over no axes", (RuntimeError, ValueError), "axes", lambda x: lib(x).linalg.norm(x, dim=()), SHAPE),
     row("sum of 0-d axis=()", lambda x: x.sum(()), ()),
     row("sum axis named axis", lambda x: x.sum(axis=1), SHAPE),
     row("sum dim named dim", lambda x: x.sum(dim=1, keepdim=True), SHAPE),

@@ -79,13 +79,14 @@ _ALU: dict[str, Callable[..., Any]] = {
     "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b,
     "cmplt": lambda a, b: a < b, "cmpeq": lambda a, b: a == b, "cmpne": lambda a, b: a != b,
-    "mulacc": lambda a, b, c: a * b + c, "fma": lambda a, b, c: a * b + c,
+    "mulacc": lambda a, b, c: a * b + c, "fma": Tensor._fma,
 }  # fmt: skip
 
 
 def alu(self: Tensor, op: Any, *src: Any) -> Tensor:
     """The elementwise operation of a name, such as "add" or "CMPLT" (or an object with that `name`), of self and the
-    other operands, which broadcast and are promoted as by the operator. ValueError names those that there are."""
+    other operands, which broadcast and are promoted as by the operator. "mulacc" is a * b + c, rounded after each of the
+    two, "fma" rounds once, below float64 (float64 is a ValueError). ValueError names those that there are."""
     name = str(getattr(op, "name", op)).lower()
     if name not in _ALU:
         raise InvalidArgumentError(f"alu: there is no operation '{name}'; there are {', '.join(sorted(_ALU))}")
