@@ -126,8 +126,9 @@ std::string Printed(const Tensor& x) {
   // While a function is captured there is no data.
   if (x.session().IsTracing()) return Repr(x);
   py::module_ numpy = Numpy();
+  const py::dict options(py::module_::import("tensord.printing").attr("_numpy_options")());
   const py::object text = numpy.attr("array2string")(ToNumpy(x), py::arg("separator") = ", ",
-                                                     py::arg("prefix") = "Tensor(");
+                                                     py::arg("prefix") = "Tensor(", **options);
   return fmt::format("Tensor({}, dtype={})", std::string(py::str(text)), Name(x.dtype()));
 }
 
@@ -333,13 +334,15 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           "__deepcopy__", [](const Tensor& x, py::handle) { return DeepCopy(x); }, py::arg("memo"))
       .def(
           "realize",
-          [](const py::object& self, const py::args& others) {
+          [](const py::object& self, const py::args& others, bool) {
             std::vector<Tensor> tensors = TensorsOf(others);
             tensors.insert(tensors.begin(), self.cast<Tensor>());
             RealizeAll(tensors);
             return self;
           },
-          "Sends what computes these tensors, as one program; does not wait for it.")
+          py::kw_only(), py::arg("do_update_stats") = true,
+          "Sends what computes these tensors, as one program; does not wait for it. "
+          "`do_update_stats`, tinygrad's, changes nothing: the daemon counts all that it runs.")
       .def(
           "wait",
           [](const py::object& self) {

@@ -153,7 +153,14 @@ def test_defaults_can_be_set():
         with tensord.default_dtypes(float=tensord.bfloat16):
             assert tensord.ones(1).dtype == "bfloat16" and tensord.arange(3).dtype == "int64"
             assert Tensor([1.001]).tolist() == [1.0]
-    assert dtypes.default_float() == "float32" and dtypes.default_int() == "int32"
+    assert dtypes.default_float == "float32" and dtypes.default_int == "int32"
+    dtypes.default_float, dtypes.default_int = "float64", tensord.int16
+    assert (dtypes.default_float, Tensor([1.5]).dtype, Tensor([1]).dtype) == ("float64", "float64", "int16")
+    assert tensord.get_default_dtype() == "float64"
+    dtypes.default_float, dtypes.default_int = dtypes.float32, dtypes.int32
+    for name, wrong in (("default_float", "int32"), ("default_int", "float32"), ("default_int", "bool")):
+        with pytest.raises(ValueError, match=name):
+            setattr(dtypes, name, wrong)
     tensord.set_default_dtype("float16")
     assert Tensor([1.5]).dtype == "float16"
     tensord.set_default_dtype("float32")
@@ -162,7 +169,7 @@ def test_defaults_can_be_set():
 
 
 def test_environment_sets_defaults():
-    code = "import tensord; print(tensord.dtypes.default_float(), tensord.dtypes.default_int())"
+    code = "import tensord; print(tensord.dtypes.default_float, tensord.dtypes.default_int)"
 
     def run(**env):
         return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True)

@@ -47,7 +47,7 @@ RETURNS = {
     **{name: f"return_types.{name}" for name, member in vars(return_types).items()
        if hasattr(member, "_fields") and name not in ("max", "min", "median", "nanmedian")},
     **{f"{name}_": "Tensor" for name in ("detach", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze")},
-    "__bool__": "bool", "tolist": "Any", "item": "Any", "__eq__": "Any", "__ne__": "Any", "__reduce__": "tuple[Any, ...]",
+    "_become": "Tensor", "copy_": "Tensor", "__bool__": "bool", "tolist": "Any", "item": "Any", "__eq__": "Any", "__ne__": "Any", "__reduce__": "tuple[Any, ...]",
 }  # fmt: skip
 # What each form gives, of methods whose forms differ in that.
 FORMS = {
@@ -196,6 +196,11 @@ def python_signature(function, method=False):
     return f"({', '.join(parameters)}) -> {type_text(hints['return'])}"
 
 
+def returned_by(function):
+    """What a function of the package gives."""
+    return type_text(get_type_hints(function)["return"])
+
+
 def elsewhere(name, doc, method=False):
     """The signature of the package's function that the extension calls, if its docstring says so."""
     if f"See tensord.{name}." not in doc:
@@ -207,11 +212,11 @@ def describe_class(cls):
     yield f"class {cls.__name__}:"
     for name, member in sorted(vars(cls).items()):
         if isinstance(member, property):
-            kind = builtin(PROPERTIES.get(name) or RETURNS[name])
+            kind = builtin(PROPERTIES.get(name) or RETURNS.get(name) or returned_by(member.fget))
             yield f"    @property\n    def {name}(self) -> {kind}: ..."
             if member.fset:
                 yield f"    @{name}.setter\n    def {name}(self, value: {kind}) -> None: ..."
-        elif isinstance(member, types.FunctionType) and not name.startswith("__"):  # by the package
+        elif isinstance(member, types.FunctionType) and (cls.__name__ == "Tensor" or not name.startswith("__")):
             yield f"    def {name}{python_signature(member, method=True)}: ..."
         elif isinstance(member, staticmethod) and isinstance(member.__func__, types.FunctionType):
             yield f"    @staticmethod\n    def {name}{python_signature(member.__func__)}: ..."
@@ -252,7 +257,7 @@ def describe_functional():
         function = getattr(functional, name)
         module = getattr(function, "__module__", None) or ""
         if module == "tensord.linalg":
-            yield f"from {module} import {name} as {name}"
+            yield f"from {module} import {function.__name__} as {name}"
         elif module == functional.__name__ and name not in _tensord._binary_methods:
             yield f"def {name}{inspect.signature(function)}: ..."
         elif name in _tensord._binary_methods:

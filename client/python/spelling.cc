@@ -197,6 +197,21 @@ void AddInPlace(py::class_<Tensor>& tensor, const std::string& name) {
                                             "() gives, which must have its dtype and shape.");
 }
 
+// The object becomes `result`, another tensor; `hint` says what to write where it can't.
+void Become(Tensor& x, const Tensor& result, const std::string& name, const std::string& hint) {
+  if (x.requires_grad() && name != "detach_") {
+    Raise(InvalidArgument("{}: the tensor requires a gradient, which has its shape; {} instead",
+                          name, hint));
+  }
+  if (x.session().IsTracing() && !x.session().IsOwnOfTrace(x.state())) {
+    Raise(FailedPrecondition(
+        "{}: a captured function runs again with data only, and this tensor is from outside; {} "
+        "instead",
+        name, hint));
+  }
+  x = result;
+}
+
 // name_(...): the object becomes name(...).
 void AddRebinding(py::class_<Tensor>& tensor, const std::string& name) {
   const std::string doc = DocOf(tensor.attr(name.c_str()));
@@ -205,19 +220,7 @@ void AddRebinding(py::class_<Tensor>& tensor, const std::string& name) {
              [name](const py::object& self, const py::args& arguments, const py::kwargs& keywords) {
                Tensor& x = self.cast<Tensor&>();
                const Tensor result = self.attr(name.c_str())(*arguments, **keywords).cast<Tensor>();
-               if (x.requires_grad() && name != "detach") {
-                 Raise(InvalidArgument(
-                     "{}_: the tensor requires a gradient, which has its shape; write "
-                     "t = t.{}(...) instead",
-                     name, name));
-               }
-               if (x.session().IsTracing() && !x.session().IsOwnOfTrace(x.state())) {
-                 Raise(FailedPrecondition(
-                     "{}_: a captured function runs again with data only, and this "
-                     "tensor is from outside; write t = t.{}(...) instead",
-                     name, name));
-               }
-               x = result;
+               Become(x, result, name + "_", fmt::format("write t = t.{}(...)", name));
                return self;
              });
   const size_t end = doc.find('\n');
@@ -286,6 +289,14 @@ void BindSpellings(py::class_<Tensor>& tensor) {
     if (py::hasattr(tensor, name)) AddInPlace(tensor, name);
   }
   for (const char* name : kRebinding) AddRebinding(tensor, name);
+  tensor.def(
+      "_become",
+      [](const py::object& self, const Tensor& result, const std::string& name) {
+        Become(self.cast<Tensor&>(), result, name, "write t = ...");
+        return self;
+      },
+      py::arg("result"), py::arg("name"),
+      "This Python object becomes another name of `result`; see squeeze_.");
   for (const Spelling& spelling : kNames) {
     const std::string name = std::string(spelling.name) + "_";
     if (py::hasattr(tensor, name.c_str())) {

@@ -9,7 +9,8 @@ Importing connects to nothing; the first tensor does (see connect).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 from _tensord import Client, SymInt, Tensor, __version__, is_capturing, realize
 
@@ -24,12 +25,14 @@ from tensord.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from tensord.compiled import autocast, compile
 from tensord.connection import TLS, connect, counters, current, synchronize
 from tensord.context import Context
 from tensord.creation import (
     Variable,
     arange,
     as_tensor,
+    asarray,
     bartlett_window,
     blackman_window,
     block_diag,
@@ -40,6 +43,7 @@ from tensord.creation import (
     eye,
     from_blob,
     from_numpy,
+    frombuffer,
     full,
     full_like,
     hamming_window,
@@ -53,6 +57,8 @@ from tensord.creation import (
     rand,
     randn,
     randperm,
+    range_ as range,
+    scalar_tensor,
     tensor,
     tril_indices,
     triu_indices,
@@ -65,11 +71,13 @@ from tensord.dtypes import (
     DType,
     bfloat16,
     bool_,
+    bool_ as bool,
     can_lossless_cast,
     default_dtypes,
     double,
     dtype,
     finfo,
+    float32 as float,
     float8_e4m3,
     float8_e4m3fn,
     float8_e4m3fnuz,
@@ -82,7 +90,9 @@ from tensord.dtypes import (
     iinfo,
     int8,
     int16,
+    int16 as short,
     int32,
+    int32 as int,
     int64,
     long,
     promote_types,
@@ -102,7 +112,9 @@ from tensord.jit import TinyJit, function, jit
 from tensord.kernels import kernel
 from tensord.loops import fori_loop, scan, while_loop
 from tensord.numerics import fast_math
-from tensord.place import device
+from tensord.objects import can_cast, get_default_dtype, is_storage, is_tensor, result_type
+from tensord.place import device, get_default_device, set_default_device
+from tensord.printing import set_printoptions
 from tensord.random import (
     bernoulli,
     fork_rng,
@@ -121,7 +133,15 @@ from tensord.random import (
     seed,
     set_rng_state,
 )
+from tensord.size import Size
 from tensord.training import is_training, training
+
+#: Constants.
+e: Final = math.e
+inf: Final = math.inf
+nan: Final = math.nan
+newaxis: Final = None
+pi: Final = math.pi
 
 if TYPE_CHECKING:
     from tensord import io, nn, utils
@@ -150,4 +170,6 @@ else:
     def __dir__() -> list[str]:
         return sorted({*globals(), *_LATER})
 
-    __all__ = [name for name in __dir__() if not name.startswith("_")]
+    # Not those of Python's own types and functions, which `import *` would hide.
+    _PYTHONS = {"bool", "compile", "float", "int", "range"}
+    __all__ = [name for name in __dir__() if not name.startswith("_") and name not in {*_PYTHONS, "math"}]

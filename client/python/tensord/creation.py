@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 import _tensord
 from _tensord import SymInt, Tensor, strong_dtype
 
-from tensord.dtypes import DTypeLike, is_float, is_int, weaks
+from tensord.dtypes import DTypeLike, bool_, is_float, is_int, to_dtype, weaks
 from tensord.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError, UnimplementedError
 from tensord.generator import Generator, default_generator
 from tensord.place import Devices, placed
@@ -71,6 +71,65 @@ def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] 
     raise UnimplementedError(
         "from_blob: a tensor's data lies with the daemon, in another process, so memory of this one cannot be wrapped; "
         "copy it by Tensor(numpy.ctypeslib.as_array(pointer, shape)) or Tensor(bytes)")
+
+
+def asarray(obj: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = None, copy: Optional[bool] = None,
+            requires_grad: bool = False) -> Tensor:
+    """A tensor of what a tensor, an array, a buffer, or numbers in lists hold. A tensor is itself if dtype and device are as
+    they should be, unless `copy`; other data is always copied to the daemon: ValueError for copy=False. Bytes and other
+    buffers that are no arrays are elements of `dtype`, see frombuffer."""
+    if isinstance(obj, Tensor):
+        made = obj if dtype is None else obj.cast(dtype)
+        made = made if device is None else made.to(device)
+        if copy is False and made is not obj and made.dtype != obj.dtype:
+            raise InvalidArgumentError(f"asarray: copy=False, and {obj.dtype} to {dtype} is a copy")
+        made = made.clone() if copy and made is obj else made
+        return made.detach().requires_grad_() if requires_grad else made
+    if copy is False:
+        raise InvalidArgumentError("asarray: copy=False, and a tensor's data lies with the daemon, so it is copied")
+    if isinstance(obj, (bytes, bytearray)) or (isinstance(obj, memoryview) and dtype is not None):
+        return frombuffer(obj, dtype="float32" if dtype is None else dtype, requires_grad=requires_grad, device=device)
+    return tensor(obj, dtype, device=device, requires_grad=requires_grad)
+
+
+@placed
+def frombuffer(buffer: Any, *, dtype: DTypeLike, count: int = -1, offset: int = 0, device: Devices = None,
+               requires_grad: bool = False) -> Tensor:
+    """`count` elements, or all, of what has Python's buffer protocol, from byte `offset` on, as [count]. Unlike PyTorch it
+    copies them. ValueError for an offset or a count outside of the buffer, or for bytes that are no whole elements."""
+    kind, data = to_dtype(dtype), memoryview(buffer).cast("B")
+    rest = len(data) - offset
+    if offset < 0 or rest <= 0:
+        raise InvalidArgumentError(f"frombuffer: offset {offset} in a buffer of {len(data)} bytes")
+    if count == 0 or count < -1:
+        raise InvalidArgumentError(f"frombuffer: count {count}; it is -1 for all, or more than 0")
+    if count == -1 and rest % kind.itemsize:
+        raise InvalidArgumentError(f"frombuffer: {rest} bytes are no whole number of {kind}, of {kind.itemsize} each")
+    size = (rest // kind.itemsize if count == -1 else count) * kind.itemsize
+    if size > rest:
+        raise InvalidArgumentError(f"frombuffer: {count} elements of {kind} after byte {offset} of {len(data)}")
+    bits = Tensor(bytes(data[offset : offset + size]))
+    return _made(bits.ne(0) if kind == bool_ else bits.bitcast(kind), requires_grad)
+
+
+@placed
+def scalar_tensor(s: Number, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+                  requires_grad: bool = False) -> Tensor:
+    """A tensor without axes that holds a number: of the default float unless a dtype is given, whatever the number."""
+    return full((), s, dtype=_tensord.default_float() if dtype is None else dtype, requires_grad=requires_grad)
+
+
+@placed
+def range_(start: Number = 0, end: Optional[Number] = None, step: Number = 1, *, dtype: Optional[DTypeLike] = None,
+           device: Devices = None, requires_grad: bool = False) -> Tensor:
+    """start, start + step, .. up to end, which is part of it, of the default float unless a dtype is given; PyTorch has
+    deprecated it for arange. ValueError for a step of 0, or in the other direction."""
+    first, last = (0, start) if end is None else (start, end)
+    if step == 0 or (last - first) * step < 0:
+        raise InvalidArgumentError(f"range: from {first} to {last} by {step}")
+    places = _tensord._arange(0, int((last - first) // step) + 1, 1, "float64")
+    made = (places * step + first).cast(_tensord.default_float() if dtype is None else dtype)
+    return _made(made, requires_grad)
 
 
 @placed

@@ -11,6 +11,8 @@ Where a dtype is asked for, its name, NumPy's, PyTorch's and Python's types are 
 from __future__ import annotations
 
 import os
+import sys
+from types import ModuleType
 from typing import Any, Final, NamedTuple, Union
 
 import _tensord
@@ -18,8 +20,6 @@ from _tensord import (
     DType,
     can_lossless_cast,
     default_dtypes,
-    default_float,
-    default_int,
     dtype,
     from_py,
     least_upper_float,
@@ -190,6 +190,41 @@ __all__ = [
     "float8_e4m3fn", "fp8e4m3", "fp8e5m2", "fp8e4m3fnuz", "fp8e5m2fnuz",
     "fp8_ocp", "fp8_fnuz", "fp8s", "floats", "sints", "uints", "ints", "int8s", "int16s", "int32s", "int64s", "weaks",
 ]  # fmt: skip
+
+
+#: What plain floats and plain integers become; assigning one is set_default_dtype. From `dtypes` they are read as they are
+#: then, `from tensord.dtypes import default_float` takes what is the default at that time.
+default_float: DType
+default_int: DType
+
+
+class _Module(ModuleType):
+    """This module, with the defaults as attributes."""
+
+    @property
+    def default_float(self) -> DType:
+        return _tensord.default_float()
+
+    @default_float.setter
+    def default_float(self, dtype: DTypeLike) -> None:
+        _set_default("default_float", dtype, floats)
+
+    @property
+    def default_int(self) -> DType:
+        return _tensord.default_int()
+
+    @default_int.setter
+    def default_int(self, dtype: DTypeLike) -> None:
+        _set_default("default_int", dtype, ints)
+
+
+def _set_default(name: str, dtype: DTypeLike, group: tuple[DType, ...]) -> None:
+    if to_dtype(dtype) not in group:
+        raise _invalid(f"{name} = {dtype}: one of {', '.join(map(str, group))} is needed")
+    set_default_dtype(dtype)
+
+
+sys.modules[__name__].__class__ = _Module
 
 
 def __getattr__(name: str) -> DType:

@@ -216,4 +216,6 @@ def _window(n_fft: int, win_length: Optional[int], window: Optional[Tensor]) -> 
     return window.pad((left, n_fft - length - left))
 
 
+for _method in (istft, stft):
+    setattr(Tensor, _method.__name__, _method)
 all_take_out(globals())

@@ -12,9 +12,12 @@ from typing import Any, Callable
 import _tensord
 from _tensord import Tensor
 
-import tensord.tinygrad  # noqa: F401: its methods are functions too
+import tensord.objects
+import tensord.tinygrad  # noqa: F401: their methods are functions too
 from tensord import return_types
 from tensord.linalg import (
+    householder_product as orgqr,
+    lobpcg,
     lu_factor,
     lu_factor_ex,
     multi_dot,
@@ -28,11 +31,20 @@ from tensord.out import all_take_out
 
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
-    as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr detach double element_size expand
-    float gradient half int int16 item long new_full numpy polygamma realize register_hook register_post_accumulate_grad_hook
-    reshape_as retain_grad short size stride to
+    apply_ as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr double element_size expand
+    float gradient half int int16 is_pinned is_shared istft item long new_full numpy polygamma realize register_hook register_post_accumulate_grad_hook
+    ndimension reshape_as retain_grad short size stft stride to
     to_ tolist type type_as view wait
 """.split())
+
+# What writes in place that PyTorch has as functions too.
+_IN_PLACE = """
+    abs_ absolute_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_
+    clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ elu_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_
+    frac_ gcd_ hardtanh_ i0_ index_put_ lcm_ ldexp_ leaky_relu_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
+    rad2deg_ reciprocal_ relu_ resize_as_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_
+    threshold_ trunc_ xlogy_ zero_
+""".split()
 
 # In PyTorch's order of arguments, unlike the methods of these names; found in tensord.nn.functional when asked for.
 _IN_TORCH_ORDER = """
@@ -50,8 +62,8 @@ def __getattr__(name: str) -> Any:
 def mirrored() -> list[str]:
     """The names of the methods that are functions here."""
     return [name for name, member in vars(Tensor).items()
-            if not name.startswith("_") and not name.endswith("_") and callable(member)
-            and name not in _METHODS_ONLY]
+            if not name.startswith("_") and callable(member) and name not in _METHODS_ONLY
+            and (not name.endswith("_") or name in _IN_PLACE)]
 
 
 def _of_operands(name: str) -> Callable[..., Tensor]:
@@ -170,9 +182,10 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 all_take_out(globals(), ("bucketize", "chain_matmul", "einsum", "fill", "isin", "logdet", "lu", "lu_solve", "lu_unpack",
                          "polygamma", "rsub", "triangular_solve"))  # fmt: skip
 # Methods of PyTorch as well.
+setattr(Tensor, "orgqr", orgqr)
 for _function in (logdet, lu, lu_solve, triangular_solve):
     setattr(Tensor, _function.__name__, _function)
 
-__all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "logdet", "lu", "lu_solve",
-                  "lu_unpack", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
+__all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "lobpcg", "logdet", "lu", "lu_solve",
+                  "lu_unpack", "orgqr", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
                   "unravel_index"} - {*_IN_TORCH_ORDER})

@@ -8,9 +8,13 @@ from tensord import return_types
 
 __all__ = [
     'abs',
+    'abs_',
     'absolute',
+    'absolute_',
     'acos',
+    'acos_',
     'acosh',
+    'acosh_',
     'adaptive_avg_pool',
     'adaptive_max_pool',
     'add',
@@ -33,22 +37,32 @@ __all__ = [
     'angle',
     'any',
     'arccos',
+    'arccos_',
     'arccosh',
+    'arccosh_',
     'arcsin',
+    'arcsin_',
     'arcsinh',
+    'arcsinh_',
     'arctan',
     'arctan2',
+    'arctan_',
     'arctanh',
+    'arctanh_',
     'argmax',
     'argmin',
     'argsort',
     'argwhere',
     'as_strided',
     'asin',
+    'asin_',
     'asinh',
+    'asinh_',
     'atan',
     'atan2',
+    'atan_',
     'atanh',
+    'atanh_',
     'atleast_1d',
     'atleast_2d',
     'atleast_3d',
@@ -84,7 +98,9 @@ __all__ = [
     'cat',
     'cdist',
     'ceil',
+    'ceil_',
     'celu',
+    'celu_',
     'chain_matmul',
     'channel_shuffle',
     'chebyshev_polynomial_t',
@@ -96,9 +112,13 @@ __all__ = [
     'cholesky_solve',
     'chunk',
     'clamp',
+    'clamp_',
     'clamp_max',
+    'clamp_max_',
     'clamp_min',
+    'clamp_min_',
     'clip',
+    'clip_',
     'clone',
     'col2im',
     'column_stack',
@@ -118,7 +138,9 @@ __all__ = [
     'copysign',
     'corrcoef',
     'cos',
+    'cos_',
     'cosh',
+    'cosh_',
     'cosine_embedding_loss',
     'cosine_similarity',
     'count_nonzero',
@@ -133,7 +155,10 @@ __all__ = [
     'cumulative_trapezoid',
     'custom_kernel',
     'deg2rad',
+    'deg2rad_',
     'det',
+    'detach',
+    'detach_',
     'diag',
     'diag_embed',
     'diagflat',
@@ -151,44 +176,56 @@ __all__ = [
     'dstack',
     'einsum',
     'elu',
+    'elu_',
     'embedding',
     'embedding_bag',
     'entr',
     'eq',
     'equal',
     'erf',
+    'erf_',
     'erfc',
+    'erfc_',
     'erfcx',
     'erfinv',
     'exp',
     'exp2',
+    'exp2_',
+    'exp_',
     'expand_as',
     'expm1',
+    'expm1_',
     'feature_alpha_dropout',
     'feature_dropout',
     'fill',
+    'fill_',
     'fix',
+    'fix_',
     'flatten',
     'flip',
     'fliplr',
     'flipud',
     'float_power',
     'floor',
+    'floor_',
     'floor_divide',
     'fmax',
     'fmin',
     'fmod',
     'frac',
+    'frac_',
     'fractional_max_pool',
     'frexp',
     'from_url',
     'gather',
     'gaussian_nll_loss',
     'gcd',
+    'gcd_',
     'ge',
     'gelu',
     'geqrf',
     'ger',
+    'get_device',
     'glu',
     'greater',
     'greater_equal',
@@ -200,6 +237,7 @@ __all__ = [
     'hardsigmoid',
     'hardswish',
     'hardtanh',
+    'hardtanh_',
     'hash',
     'heaviside',
     'hermite_polynomial_h',
@@ -213,6 +251,7 @@ __all__ = [
     'huber_loss',
     'hypot',
     'i0',
+    'i0_',
     'i0e',
     'i1',
     'i1e',
@@ -225,6 +264,7 @@ __all__ = [
     'index_copy',
     'index_fill',
     'index_put',
+    'index_put_',
     'index_reduce',
     'index_select',
     'inner',
@@ -232,8 +272,15 @@ __all__ = [
     'interpolate',
     'invalids',
     'inverse',
+    'is_complex',
+    'is_conj',
     'is_contiguous',
     'is_floating_point',
+    'is_inference',
+    'is_neg',
+    'is_nonzero',
+    'is_same_size',
+    'is_signed',
     'isclose',
     'isfinite',
     'isin',
@@ -251,9 +298,12 @@ __all__ = [
     'layer_norm',
     'layernorm',
     'lcm',
+    'lcm_',
     'ldexp',
+    'ldexp_',
     'le',
     'leaky_relu',
+    'leaky_relu_',
     'legendre_polynomial_p',
     'lerp',
     'less',
@@ -261,11 +311,16 @@ __all__ = [
     'lgamma',
     'linear',
     'linear_with_vars',
+    'lobpcg',
     'local_response_norm',
     'log',
     'log10',
+    'log10_',
     'log1p',
+    'log1p_',
     'log2',
+    'log2_',
+    'log_',
     'log_ndtr',
     'log_sigmoid',
     'log_softmax',
@@ -278,6 +333,7 @@ __all__ = [
     'logical_or',
     'logical_xor',
     'logit',
+    'logit_',
     'logsigmoid',
     'logsumexp',
     'lp_pool2d',
@@ -324,17 +380,21 @@ __all__ = [
     'mv',
     'mvlgamma',
     'nan_to_num',
+    'nan_to_num_',
     'nanmean',
     'nanmedian',
     'nanquantile',
     'nansum',
     'narrow',
+    'narrow_copy',
     'nbytes',
     'ndtr',
     'ndtri',
     'ne',
     'neg',
+    'neg_',
     'negative',
+    'negative_',
     'nelement',
     'newton_schulz',
     'nextafter',
@@ -346,6 +406,7 @@ __all__ = [
     'not_equal',
     'numel',
     'one_hot',
+    'orgqr',
     'ormqr',
     'outer',
     'pad',
@@ -369,27 +430,36 @@ __all__ = [
     'quantile',
     'quick_gelu',
     'rad2deg',
+    'rad2deg_',
     'random_bits',
     'ravel',
     'real',
     'rearrange',
     'reciprocal',
+    'reciprocal_',
     'relu',
     'relu6',
+    'relu_',
     'remainder',
     'renorm',
     'repeat',
     'repeat_interleave',
     'replace',
     'reshape',
+    'resize_as_',
+    'resolve_conj',
+    'resolve_neg',
     'rms_norm',
     'roll',
     'rot90',
     'round',
+    'round_',
     'row_stack',
     'rrelu',
+    'rrelu_',
     'rshift',
     'rsqrt',
+    'rsqrt_',
     'rsub',
     'scaled_dot_product_attention',
     'scaled_modified_bessel_k0',
@@ -402,6 +472,7 @@ __all__ = [
     'select',
     'select_scatter',
     'selu',
+    'selu_',
     'sequential',
     'sgn',
     'shard',
@@ -413,12 +484,16 @@ __all__ = [
     'shrink',
     'shrink_to',
     'sigmoid',
+    'sigmoid_',
     'sign',
     'signbit',
     'silu',
     'sin',
+    'sin_',
     'sinc',
+    'sinc_',
     'sinh',
+    'sinh_',
     'slice_scatter',
     'slogdet',
     'smooth_l1_loss',
@@ -434,7 +509,9 @@ __all__ = [
     'split',
     'split_with_sizes',
     'sqrt',
+    'sqrt_',
     'square',
+    'square_',
     'squeeze',
     'stack',
     'std',
@@ -453,12 +530,15 @@ __all__ = [
     'take',
     'take_along_dim',
     'tan',
+    'tan_',
     'tanh',
+    'tanh_',
     'tanhshrink',
     'tensor_split',
     'tensordot',
     'threefry',
     'threshold',
+    'threshold_',
     'tile',
     'topk',
     'trace',
@@ -471,6 +551,7 @@ __all__ = [
     'triu',
     'true_divide',
     'trunc',
+    'trunc_',
     'ufix',
     'unbind',
     'unflatten',
@@ -491,6 +572,8 @@ __all__ = [
     'where',
     'xlog1py',
     'xlogy',
+    'xlogy_',
+    'zero_',
     'zeta',
 ]
 
@@ -512,9 +595,13 @@ from tensord.nn.functional import max_pool3d as max_pool3d
 from tensord.nn.functional import scaled_dot_product_attention as scaled_dot_product_attention
 def mirrored() -> list[str]: ...
 abs = Tensor.abs
+abs_ = Tensor.abs_
 absolute = Tensor.absolute
+absolute_ = Tensor.absolute_
 acos = Tensor.acos
+acos_ = Tensor.acos_
 acosh = Tensor.acosh
+acosh_ = Tensor.acosh_
 adaptive_avg_pool = Tensor.adaptive_avg_pool
 adaptive_max_pool = Tensor.adaptive_max_pool
 def add(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
@@ -538,22 +625,32 @@ angle = Tensor.angle
 any = Tensor.any
 arange = Tensor.arange
 arccos = Tensor.arccos
+arccos_ = Tensor.arccos_
 arccosh = Tensor.arccosh
+arccosh_ = Tensor.arccosh_
 arcsin = Tensor.arcsin
+arcsin_ = Tensor.arcsin_
 arcsinh = Tensor.arcsinh
+arcsinh_ = Tensor.arcsinh_
 arctan = Tensor.arctan
 arctan2 = Tensor.arctan2
+arctan_ = Tensor.arctan_
 arctanh = Tensor.arctanh
+arctanh_ = Tensor.arctanh_
 argmax = Tensor.argmax
 argmin = Tensor.argmin
 argsort = Tensor.argsort
 argwhere = Tensor.argwhere
 as_strided = Tensor.as_strided
 asin = Tensor.asin
+asin_ = Tensor.asin_
 asinh = Tensor.asinh
+asinh_ = Tensor.asinh_
 atan = Tensor.atan
 def atan2(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+atan_ = Tensor.atan_
 atanh = Tensor.atanh
+atanh_ = Tensor.atanh_
 atleast_1d = Tensor.atleast_1d
 atleast_2d = Tensor.atleast_2d
 atleast_3d = Tensor.atleast_3d
@@ -588,7 +685,9 @@ cartesian_prod = Tensor.cartesian_prod
 cat = Tensor.cat
 cdist = Tensor.cdist
 ceil = Tensor.ceil
+ceil_ = Tensor.ceil_
 celu = Tensor.celu
+celu_ = Tensor.celu_
 def chain_matmul(*matrices: 'Tensor') -> 'Tensor': ...
 channel_shuffle = Tensor.channel_shuffle
 def chebyshev_polynomial_t(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
@@ -600,9 +699,13 @@ cholesky_inverse = Tensor.cholesky_inverse
 cholesky_solve = Tensor.cholesky_solve
 chunk = Tensor.chunk
 clamp = Tensor.clamp
+clamp_ = Tensor.clamp_
 clamp_max = Tensor.clamp_max
+clamp_max_ = Tensor.clamp_max_
 clamp_min = Tensor.clamp_min
+clamp_min_ = Tensor.clamp_min_
 clip = Tensor.clip
+clip_ = Tensor.clip_
 clone = Tensor.clone
 col2im = Tensor.col2im
 column_stack = Tensor.column_stack
@@ -617,7 +720,9 @@ contiguous_backward = Tensor.contiguous_backward
 def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 corrcoef = Tensor.corrcoef
 cos = Tensor.cos
+cos_ = Tensor.cos_
 cosh = Tensor.cosh
+cosh_ = Tensor.cosh_
 cosine_embedding_loss = Tensor.cosine_embedding_loss
 cosine_similarity = Tensor.cosine_similarity
 count_nonzero = Tensor.count_nonzero
@@ -632,7 +737,10 @@ cumsum = Tensor.cumsum
 cumulative_trapezoid = Tensor.cumulative_trapezoid
 custom_kernel = Tensor.custom_kernel
 deg2rad = Tensor.deg2rad
+deg2rad_ = Tensor.deg2rad_
 det = Tensor.det
+detach = Tensor.detach
+detach_ = Tensor.detach_
 diag = Tensor.diag
 diag_embed = Tensor.diag_embed
 diagflat = Tensor.diagflat
@@ -650,6 +758,7 @@ dsplit = Tensor.dsplit
 dstack = Tensor.dstack
 def einsum(formula: 'str', *operands: 'Any', dtype: 'Any' = None) -> 'Tensor': ...
 elu = Tensor.elu
+elu_ = Tensor.elu_
 embedding = Tensor.embedding
 embedding_bag = Tensor.embedding_bag
 empty = Tensor.empty
@@ -658,29 +767,38 @@ entr = Tensor.entr
 def eq(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 equal = Tensor.equal
 erf = Tensor.erf
+erf_ = Tensor.erf_
 erfc = Tensor.erfc
+erfc_ = Tensor.erfc_
 erfcx = Tensor.erfcx
 erfinv = Tensor.erfinv
 exp = Tensor.exp
 exp2 = Tensor.exp2
+exp2_ = Tensor.exp2_
+exp_ = Tensor.exp_
 expand_as = Tensor.expand_as
 expm1 = Tensor.expm1
+expm1_ = Tensor.expm1_
 eye = Tensor.eye
 feature_alpha_dropout = Tensor.feature_alpha_dropout
 feature_dropout = Tensor.feature_dropout
 def fill(input: 'Tensor', value: 'Any') -> 'Tensor': ...
+fill_ = Tensor.fill_
 fix = Tensor.fix
+fix_ = Tensor.fix_
 flatten = Tensor.flatten
 flip = Tensor.flip
 fliplr = Tensor.fliplr
 flipud = Tensor.flipud
 def float_power(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 floor = Tensor.floor
+floor_ = Tensor.floor_
 def floor_divide(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def fmax(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def fmin(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def fmod(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 frac = Tensor.frac
+frac_ = Tensor.frac_
 fractional_max_pool = Tensor.fractional_max_pool
 frexp = Tensor.frexp
 from_blob = Tensor.from_blob
@@ -691,10 +809,12 @@ full_like = Tensor.full_like
 gather = Tensor.gather
 gaussian_nll_loss = Tensor.gaussian_nll_loss
 def gcd(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+gcd_ = Tensor.gcd_
 def ge(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 gelu = Tensor.gelu
 geqrf = Tensor.geqrf
 ger = Tensor.ger
+get_device = Tensor.get_device
 glorot_uniform = Tensor.glorot_uniform
 glu = Tensor.glu
 greater = Tensor.greater
@@ -707,6 +827,7 @@ hardshrink = Tensor.hardshrink
 hardsigmoid = Tensor.hardsigmoid
 hardswish = Tensor.hardswish
 hardtanh = Tensor.hardtanh
+hardtanh_ = Tensor.hardtanh_
 hash = Tensor.hash
 def heaviside(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def hermite_polynomial_h(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
@@ -720,6 +841,7 @@ hstack = Tensor.hstack
 huber_loss = Tensor.huber_loss
 def hypot(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 i0 = Tensor.i0
+i0_ = Tensor.i0_
 i0e = Tensor.i0e
 i1 = Tensor.i1
 i1e = Tensor.i1e
@@ -732,6 +854,7 @@ index_add = Tensor.index_add
 index_copy = Tensor.index_copy
 index_fill = Tensor.index_fill
 index_put = Tensor.index_put
+index_put_ = Tensor.index_put_
 index_reduce = Tensor.index_reduce
 index_select = Tensor.index_select
 inner = Tensor.inner
@@ -739,8 +862,15 @@ instance_norm = Tensor.instance_norm
 interpolate = Tensor.interpolate
 invalids = Tensor.invalids
 inverse = Tensor.inverse
+is_complex = Tensor.is_complex
+is_conj = Tensor.is_conj
 is_contiguous = Tensor.is_contiguous
 is_floating_point = Tensor.is_floating_point
+is_inference = Tensor.is_inference
+is_neg = Tensor.is_neg
+is_nonzero = Tensor.is_nonzero
+is_same_size = Tensor.is_same_size
+is_signed = Tensor.is_signed
 isclose = Tensor.isclose
 isfinite = Tensor.isfinite
 def isin(elements: 'Any', test_elements: 'Any', *, assume_unique: 'bool' = False, invert: 'bool' = False) -> 'Tensor': ...
@@ -760,9 +890,12 @@ def laguerre_polynomial_l(input: Any, other: Any, *arguments: Any, **keywords: A
 layer_norm = Tensor.layer_norm
 layernorm = Tensor.layernorm
 def lcm(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+lcm_ = Tensor.lcm_
 def ldexp(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+ldexp_ = Tensor.ldexp_
 def le(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 leaky_relu = Tensor.leaky_relu
+leaky_relu_ = Tensor.leaky_relu_
 def legendre_polynomial_p(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 lerp = Tensor.lerp
 less = Tensor.less
@@ -770,11 +903,16 @@ less_equal = Tensor.less_equal
 lgamma = Tensor.lgamma
 linear_with_vars = Tensor.linear_with_vars
 linspace = Tensor.linspace
+from tensord.linalg import lobpcg as lobpcg
 local_response_norm = Tensor.local_response_norm
 log = Tensor.log
 log10 = Tensor.log10
+log10_ = Tensor.log10_
 log1p = Tensor.log1p
+log1p_ = Tensor.log1p_
 log2 = Tensor.log2
+log2_ = Tensor.log2_
+log_ = Tensor.log_
 log_ndtr = Tensor.log_ndtr
 log_sigmoid = Tensor.log_sigmoid
 log_softmax = Tensor.log_softmax
@@ -787,6 +925,7 @@ logical_not = Tensor.logical_not
 def logical_or(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def logical_xor(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 logit = Tensor.logit
+logit_ = Tensor.logit_
 logsigmoid = Tensor.logsigmoid
 logspace = Tensor.logspace
 logsumexp = Tensor.logsumexp
@@ -832,17 +971,21 @@ multiply = Tensor.multiply
 mv = Tensor.mv
 mvlgamma = Tensor.mvlgamma
 nan_to_num = Tensor.nan_to_num
+nan_to_num_ = Tensor.nan_to_num_
 nanmean = Tensor.nanmean
 nanmedian = Tensor.nanmedian
 nanquantile = Tensor.nanquantile
 nansum = Tensor.nansum
 narrow = Tensor.narrow
+narrow_copy = Tensor.narrow_copy
 nbytes = Tensor.nbytes
 ndtr = Tensor.ndtr
 ndtri = Tensor.ndtri
 def ne(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 neg = Tensor.neg
+neg_ = Tensor.neg_
 negative = Tensor.negative
+negative_ = Tensor.negative_
 nelement = Tensor.nelement
 new_empty = Tensor.new_empty
 new_ones = Tensor.new_ones
@@ -861,6 +1004,7 @@ numel = Tensor.numel
 one_hot = Tensor.one_hot
 ones = Tensor.ones
 ones_like = Tensor.ones_like
+from tensord.linalg import householder_product as orgqr
 ormqr = Tensor.ormqr
 outer = Tensor.outer
 pad = Tensor.pad
@@ -885,6 +1029,7 @@ qr = Tensor.qr
 quantile = Tensor.quantile
 quick_gelu = Tensor.quick_gelu
 rad2deg = Tensor.rad2deg
+rad2deg_ = Tensor.rad2deg_
 rand = Tensor.rand
 rand_like = Tensor.rand_like
 randint = Tensor.randint
@@ -897,22 +1042,30 @@ ravel = Tensor.ravel
 def real(input: 'Tensor') -> 'Tensor': ...
 rearrange = Tensor.rearrange
 reciprocal = Tensor.reciprocal
+reciprocal_ = Tensor.reciprocal_
 relu = Tensor.relu
 relu6 = Tensor.relu6
+relu_ = Tensor.relu_
 def remainder(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 renorm = Tensor.renorm
 repeat = Tensor.repeat
 repeat_interleave = Tensor.repeat_interleave
 replace = Tensor.replace
 reshape = Tensor.reshape
+resize_as_ = Tensor.resize_as_
+resolve_conj = Tensor.resolve_conj
+resolve_neg = Tensor.resolve_neg
 rms_norm = Tensor.rms_norm
 roll = Tensor.roll
 rot90 = Tensor.rot90
 round = Tensor.round
+round_ = Tensor.round_
 row_stack = Tensor.row_stack
 rrelu = Tensor.rrelu
+rrelu_ = Tensor.rrelu_
 rshift = Tensor.rshift
 rsqrt = Tensor.rsqrt
+rsqrt_ = Tensor.rsqrt_
 def rsub(input: 'Tensor', other: 'Any', *, alpha: 'Any' = 1) -> 'Tensor': ...
 scaled_modified_bessel_k0 = Tensor.scaled_modified_bessel_k0
 scaled_modified_bessel_k1 = Tensor.scaled_modified_bessel_k1
@@ -925,6 +1078,7 @@ searchsorted = Tensor.searchsorted
 select = Tensor.select
 select_scatter = Tensor.select_scatter
 selu = Tensor.selu
+selu_ = Tensor.selu_
 sequential = Tensor.sequential
 sgn = Tensor.sgn
 shard = Tensor.shard
@@ -936,12 +1090,16 @@ def shifted_chebyshev_polynomial_w(input: Any, other: Any, *arguments: Any, **ke
 shrink = Tensor.shrink
 shrink_to = Tensor.shrink_to
 sigmoid = Tensor.sigmoid
+sigmoid_ = Tensor.sigmoid_
 sign = Tensor.sign
 signbit = Tensor.signbit
 silu = Tensor.silu
 sin = Tensor.sin
+sin_ = Tensor.sin_
 sinc = Tensor.sinc
+sinc_ = Tensor.sinc_
 sinh = Tensor.sinh
+sinh_ = Tensor.sinh_
 slice_scatter = Tensor.slice_scatter
 slogdet = Tensor.slogdet
 smooth_l1_loss = Tensor.smooth_l1_loss
@@ -957,7 +1115,9 @@ spherical_bessel_j0 = Tensor.spherical_bessel_j0
 split = Tensor.split
 split_with_sizes = Tensor.split_with_sizes
 sqrt = Tensor.sqrt
+sqrt_ = Tensor.sqrt_
 square = Tensor.square
+square_ = Tensor.square_
 squeeze = Tensor.squeeze
 stack = Tensor.stack
 std = Tensor.std
@@ -976,12 +1136,15 @@ t = Tensor.t
 take = Tensor.take
 take_along_dim = Tensor.take_along_dim
 tan = Tensor.tan
+tan_ = Tensor.tan_
 tanh = Tensor.tanh
+tanh_ = Tensor.tanh_
 tanhshrink = Tensor.tanhshrink
 tensor_split = Tensor.tensor_split
 tensordot = Tensor.tensordot
 threefry = Tensor.threefry
 threshold = Tensor.threshold
+threshold_ = Tensor.threshold_
 tile = Tensor.tile
 topk = Tensor.topk
 trace = Tensor.trace
@@ -996,6 +1159,7 @@ triu = Tensor.triu
 triu_indices = Tensor.triu_indices
 def true_divide(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 trunc = Tensor.trunc
+trunc_ = Tensor.trunc_
 ufix = Tensor.ufix
 unbind = Tensor.unbind
 unflatten = Tensor.unflatten
@@ -1018,6 +1182,8 @@ vstack = Tensor.vstack
 where = Tensor.where
 def xlog1py(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 def xlogy(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
+xlogy_ = Tensor.xlogy_
+zero_ = Tensor.zero_
 zeros = Tensor.zeros
 zeros_like = Tensor.zeros_like
 def zeta(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...

@@ -266,7 +266,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """vector_norm over one axis, or of a vector; matrix_norm over two axes, or of a matrix. Without `ord` the root of
     the sum of squares over the axes, or all elements."""
-    if ord is None:
+    if ord is None and dim != () and dim != []:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     axes = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if len(axes) == 1:
@@ -312,6 +312,34 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = Fals
     """The ord-th root of the sum of ord-th powers, over axes or all elements."""
     norm: Callable[..., Tensor] = getattr(x, "norm")
     return norm(ord, dim, keepdim, dtype)
+
+
+def lobpcg(A: Tensor, k: Optional[int] = None, B: Optional[Tensor] = None, X: Optional[Tensor] = None,
+           n: Optional[int] = None, iK: Optional[Tensor] = None, niter: Optional[int] = None, tol: Optional[float] = None,
+           largest: Optional[bool] = None, method: Optional[str] = None, tracker: Any = None,
+           ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
+    """(E [.., k], V [.., n, k]): the k largest, or with largest=False least, eigenvalues of symmetric A [.., n, n], with
+    A v = e B v where B is positive definite. k is 1, or the number of columns of X, unless given.
+
+    They are those of eigh, to which PyTorch's iteration converges; what steers that changes nothing. ValueError if A has
+    less than 3 k rows, as in PyTorch.
+    """
+    count = k if k is not None else 1 if X is None else X.shape[-1]
+    size = A.shape[-1]
+    if count < 1 or size < 3 * (count if n is None else n):
+        raise InvalidArgumentError(f"lobpcg: {count} eigenvalues of a matrix of {size} rows; it needs 3 times as many")
+    factor = None if B is None else cholesky(B)
+    if factor is not None:
+        half = solve_triangular(factor, A, upper=False)
+        A = solve_triangular(factor, half.transpose(-1, -2), upper=False)
+    values, vectors = eigh(A)
+    if largest is False:
+        values, vectors = values[..., :count], vectors[..., :count]
+    else:
+        values, vectors = values[..., size - count :].flip(-1), vectors[..., size - count :].flip(-1)
+    if factor is not None:
+        vectors = solve_triangular(factor.transpose(-1, -2), vectors, upper=True)
+    return values, vectors
 
 
 def cond(A: Tensor, p: Any = None) -> Tensor:

@@ -66,3 +66,17 @@ def placed(function: F) -> F:
             _tensord._set_default_devices(before)
 
     return takes_out(cast(F, made))
+
+
+def set_default_device(device: Devices) -> None:
+    """Where this thread puts new tensors from now on; None for wherever they are used. See device for a `with` block."""
+    names = [device] if isinstance(device, str) else device
+    _tensord._set_default_devices(None if names is None else [name.upper() for name in names])
+
+
+def get_default_device() -> device:
+    """Where this thread puts new tensors: what set_default_device or `with device(...)` said, else the daemon's first
+    device, where those are that are used nowhere else."""
+    chosen = _tensord._set_default_devices(None)
+    _tensord._set_default_devices(chosen)
+    return device(chosen[0] if chosen else _tensord.Tensor(0).device)

@@ -82,7 +82,7 @@ def _missing(name: str) -> Callable[..., Any]:
     return fail
 
 
-_STORAGES = {
+STORAGES = {
     "Half": dtypes.float16, "BFloat16": dtypes.bfloat16, "Float": dtypes.float32, "Double": dtypes.float64,
     "Bool": dtypes.bool_, "Char": dtypes.int8, "Byte": dtypes.uint8, "Short": dtypes.int16, "Int": dtypes.int32,
     "Long": dtypes.int64, "UInt16": dtypes.uint16, "UInt32": dtypes.uint32, "UInt64": dtypes.uint64,
@@ -126,7 +126,7 @@ class _Loader:
             "_rebuild_device_tensor_from_numpy",
         ):
             self.table[f"torch._utils.{name}"] = _missing(name)
-        for kind, dtype in _STORAGES.items():
+        for kind, dtype in STORAGES.items():
             for module in "torch", "torch.storage", "torch.cuda":
                 self.table[f"{module}.{kind}Storage"] = StorageType(dtype)
         for kind in _NO_STORAGES:

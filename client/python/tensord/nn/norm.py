@@ -286,3 +286,21 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """x [batch, channels, height, width] over (k + alpha / size * sum of squares of neighbouring channels) ** beta: those
+    at a distance below (size + 1) // 2, so that an even size sums as many as the odd one below it."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim != 4:
+            raise InvalidArgumentError(f"CrossMapLRN2d: shape {tuple(input.shape)}; it needs [batch, channels, height, width]")
+        width = 2 * ((self.size + 1) // 2) - 1
+        return input.local_response_norm(width, self.alpha * width / self.size, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

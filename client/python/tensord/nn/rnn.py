@@ -140,14 +140,16 @@ class GRUCell(_Cell):
         return self._next(input, None if hx is None else (hx,))[0]
 
 
-class _RNN(_Recurrent):
+class RNNBase(_Recurrent):
     """Layers over a sequence: weight_ih_l0 [gates * hidden, in], weight_hh_l0 [gates * hidden, out], bias_ih_l0,
     bias_hh_l0 [gates * hidden], weight_hr_l0 [proj, hidden] with proj_size; _l1.. for further layers, and _reverse
     behind that for the other direction."""
 
-    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool,
-                 dropout: float, bidirectional: bool, proj_size: int, device: Optional[str],
-                 dtype: Optional[DTypeLike]) -> None:
+    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device: Optional[str] = None, dtype: Optional[DTypeLike] = None) -> None:
+        if mode not in _CELLS:
+            raise InvalidArgumentError(f"RNNBase: mode '{mode}' is none of {', '.join(_CELLS)}")
         super().__init__()
         name = type(self).__name__
         if hidden_size < 1 or num_layers < 1:
@@ -260,7 +262,7 @@ class _RNN(_Recurrent):
         return ", ".join(shown)
 
 
-class RNN(_RNN):
+class RNN(RNNBase):
     """Layers of tanh or relu over x [time, batch, in] ([batch, time, in] with batch_first, [time, in] without batch).
 
     forward(x, h = zeros) gives the last layer's outputs [time, batch, directions * hidden] and the last states
@@ -280,7 +282,7 @@ class RNN(_RNN):
         return output, h
 
 
-class LSTM(_RNN):
+class LSTM(RNNBase):
     """Layers of LSTM cells; shapes as in RNN, with two states: forward(x, (h, c)) gives outputs, (h, c). With proj_size
     outputs and h are of that size."""
 
@@ -296,7 +298,7 @@ class LSTM(_RNN):
         return output, (h, c)
 
 
-class GRU(_RNN):
+class GRU(RNNBase):
     """Layers of GRU cells; shapes as in RNN."""
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Union
 
@@ -9,6 +10,7 @@ import numpy as np
 from _tensord import Tensor
 from _tensord import realize as compute
 
+from tensord.dtypes import uint8
 from tensord.errors import InvalidArgumentError
 from tensord.io import (
     gguf_load,
@@ -22,6 +24,36 @@ from tensord.io import (
 from tensord.nn.module import INTERNAL, Module
 
 _BATCH_BYTES = 256 << 20
+
+
+class TensorIO(io.RawIOBase):
+    """A file, open for reading, over the bytes of a tensor uint8 [n], of which only what is read is computed and brought
+    here. ValueError for another tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if tensor.ndim != 1 or tensor.dtype != uint8:
+            raise InvalidArgumentError(f"TensorIO: {tensor.dtype} {tuple(tensor.shape)}; it needs bytes, uint8 [n]")
+        self._tensor, self._at = tensor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        part = self._tensor[self._at : self._at + len(view)].numpy()
+        view[: len(part)] = part.tobytes()
+        self._at += len(part)
+        return len(part)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        size = self._tensor.shape[0]
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise InvalidArgumentError(f"seek: whence {whence} is none of 0, 1 and 2")
+        self._at = min(max((0, self._at, size)[whence] + offset, 0), size)
+        return self._at
 
 
 def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]:
@@ -107,6 +139,6 @@ def _walk(obj: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
 
 
 __all__ = [
-    "get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save",
+    "TensorIO", "get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save",
     "tar_extract", "torch_load", "zip_extract",
 ]  # fmt: skip
