@@ -72,7 +72,8 @@ def test_asarray():
     x = Tensor(A)
     assert tensord.asarray(x) is x and tensord.asarray(x, copy=True) is not x
     assert tensord.asarray(x, dtype="int32").tolist() == A.astype(int).tolist()
-    assert tensord.asarray([1, 2]).dtype == "int32" and tensord.asarray(b"\0\0\x80\x3f").tolist() == [1.0]
+    assert tensord.asarray([1, 2]).dtype == "int32" and tensord.asarray(b"\0\0\x80\x3f").dtype == "uint8"
+    assert tensord.asarray(b"\0\0\x80\x3f", dtype="float32").tolist() == [1.0]
     assert tensord.asarray(A, requires_grad=True).requires_grad and not x.requires_grad
 
 

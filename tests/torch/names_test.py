@@ -1,11 +1,13 @@
 """PyTorch's names, module by module: each is in tensord, or here with the reason why not. A reason for a name that tensord
 has fails."""
 
+import fnmatch
 import types
 
 import pytest
 import tensord
 import torch
+from left_out import LEFT_OUT
 from tensord import nn
 
 # module: PyTorch's and ours
@@ -34,8 +36,8 @@ HELPER = "internal to PyTorch"
 LAYOUT = "memory formats: how data lies is the daemon's matter"
 ABSENT = {
     "nn": {
-        "Container": OLDER, "CrossMapLRN2d": "LocalResponseNorm is the same", "LinearCrossEntropyLoss": NEWER,
-        "LinearCrossEntropyOptions": NEWER, "RNNBase": HELPER, "RNNCellBase": HELPER, "factory_kwargs": HELPER,
+        "Container": OLDER, "LinearCrossEntropyLoss": NEWER,
+        "LinearCrossEntropyOptions": NEWER, "RNNCellBase": HELPER, "factory_kwargs": HELPER,
         "UninitializedBuffer": "lazy layers have no parameters before their first call",
         "UninitializedParameter": "lazy layers have no parameters before their first call",
     },
@@ -86,6 +88,19 @@ def test_names_are_there_or_have_a_reason(module):
     theirs, ours = MODULES[module]
     missing = {name for name in dir(theirs) if is_public(theirs, name) and not hasattr(ours, name)}
     assert missing == set(ABSENT.get(module, {}))
+
+
+def missing_names():
+    """Of torch and its Tensor."""
+    functions = {name for name in dir(torch) if is_public(torch, name) and not hasattr(tensord, name)}
+    return functions | {name for name in dir(torch.Tensor) if not name.startswith("_") and not hasattr(tensord.Tensor, name)}
+
+
+def test_functions_and_methods_are_there_or_have_a_reason():
+    patterns = [pattern for names in LEFT_OUT.values() for pattern in names.split()]
+    missing = missing_names()
+    assert sorted(name for name in missing if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)) == []
+    assert [pattern for pattern in patterns if not fnmatch.filter(missing, pattern)] == []  # all are used
 
 
 def test_each_reason_is_one():

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import opdb
+from left_out import LEFT_OUT
 
 LIST = Path(__file__).with_name("disagreements.tsv")
 DOC = Path(__file__).resolve().parents[2] / "docs/operations.md"
@@ -156,6 +157,16 @@ The same folder has tables of cases by hand, for what the samples do not reach: 
 broadcast shapes, errors by type and message. What fails there is listed in tests/torch/expected_failures.txt.
 """
 
+LEFT_OUT_INTRODUCTION = """
+## Left out on purpose
+
+Names of `torch` and of `torch.Tensor` that tensord does not have, by the reason, in shell patterns. All others are there, which
+tests/torch/names_test.py holds, with the reasons for names of `nn`, `linalg` and other modules. There is no
+`torch.distributions`, `torch.distributed`, `torch.sparse`, `torch.nested`, `torch.ao`, `torch.onnx`, `torch.fx`, `torch.profiler`,
+and no `_version` of a tensor: what was computed from one that is then written in place keeps the old data, so derivatives stay
+right. `autocast` and `data_ptr` raise, and say what to do instead.
+"""
+
 
 def write_doc(counts, most):
     parts = [INTRODUCTION.format(most=most), "## How much agrees\n", "| | agree | of |\n|---|---|---|"]
@@ -174,6 +185,8 @@ def write_doc(counts, most):
         parts.append(f"| {name} | {agree} of {of} | {gradients} | {reason} |")
     parts += ["\n## Missing\n", names_text(counts.missing), "\n## Not counted\n"]
     parts += [f"- {reason}: {names_text(names)}" for reason, names in opdb.not_counted().items()]
+    parts += [LEFT_OUT_INTRODUCTION]
+    parts += [f"- {reason}: {names_text(names.split())}" for reason, names in LEFT_OUT.items()]
     DOC.write_text("\n".join(parts) + "\n")
 
 

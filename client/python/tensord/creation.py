@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import operator
 from collections.abc import Sequence
@@ -76,8 +77,8 @@ def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] 
 def asarray(obj: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = None, copy: Optional[bool] = None,
             requires_grad: bool = False) -> Tensor:
     """A tensor of what a tensor, an array, a buffer, or numbers in lists hold. A tensor is itself if dtype and device are as
-    they should be, unless `copy`; other data is always copied to the daemon: ValueError for copy=False. Bytes and other
-    buffers that are no arrays are elements of `dtype`, see frombuffer."""
+    they should be, unless `copy`; other data is always copied to the daemon: ValueError for copy=False. With a dtype, bytes
+    and other buffers that are no arrays are elements of it, see frombuffer."""
     if isinstance(obj, Tensor):
         made = obj if dtype is None else obj.cast(dtype)
         made = made if device is None else made.to(device)
@@ -87,8 +88,8 @@ def asarray(obj: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = No
         return made.detach().requires_grad_() if requires_grad else made
     if copy is False:
         raise InvalidArgumentError("asarray: copy=False, and a tensor's data lies with the daemon, so it is copied")
-    if isinstance(obj, (bytes, bytearray)) or (isinstance(obj, memoryview) and dtype is not None):
-        return frombuffer(obj, dtype="float32" if dtype is None else dtype, requires_grad=requires_grad, device=device)
+    if dtype is not None and isinstance(obj, (bytes, bytearray, memoryview, array.array)):
+        return frombuffer(obj, dtype=dtype, requires_grad=requires_grad, device=device)
     return tensor(obj, dtype, device=device, requires_grad=requires_grad)
 
 
@@ -120,15 +121,14 @@ def scalar_tensor(s: Number, *, dtype: Optional[DTypeLike] = None, device: Devic
 
 
 @placed
-def range_(start: Number = 0, end: Optional[Number] = None, step: Number = 1, *, dtype: Optional[DTypeLike] = None,
-           device: Devices = None, requires_grad: bool = False) -> Tensor:
+def range_(start: Number, end: Number, step: Number = 1, *, dtype: Optional[DTypeLike] = None, device: Devices = None,
+           requires_grad: bool = False) -> Tensor:
     """start, start + step, .. up to end, which is part of it, of the default float unless a dtype is given; PyTorch has
     deprecated it for arange. ValueError for a step of 0, or in the other direction."""
-    first, last = (0, start) if end is None else (start, end)
-    if step == 0 or (last - first) * step < 0:
-        raise InvalidArgumentError(f"range: from {first} to {last} by {step}")
-    places = _tensord._arange(0, int((last - first) // step) + 1, 1, "float64")
-    made = (places * step + first).cast(_tensord.default_float() if dtype is None else dtype)
+    if step == 0 or (end - start) * step < 0:
+        raise InvalidArgumentError(f"range: from {start} to {end} by {step}")
+    places = _tensord._arange(0, int((end - start) / step) + 1, 1, "float64")
+    made = (places * step + start).cast(_tensord.default_float() if dtype is None else dtype)
     return _made(made, requires_grad)
 
 

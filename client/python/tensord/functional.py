@@ -39,7 +39,7 @@ _METHODS_ONLY = frozenset("""
 
 # What writes in place that PyTorch has as functions too.
 _IN_PLACE = """
-    abs_ absolute_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_
+    abs_ absolute_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_
     clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ elu_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_
     frac_ gcd_ hardtanh_ i0_ index_put_ lcm_ ldexp_ leaky_relu_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
     rad2deg_ reciprocal_ relu_ resize_as_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_
@@ -48,7 +48,7 @@ _IN_PLACE = """
 
 # In PyTorch's order of arguments, unlike the methods of these names; found in tensord.nn.functional when asked for.
 _IN_TORCH_ORDER = """
-    avg_pool1d avg_pool2d avg_pool3d bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     linear max_pool1d max_pool2d max_pool3d scaled_dot_product_attention
 """.split()
 
@@ -89,6 +89,11 @@ def fill(input: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value.reshape(()).cast(input.dtype).expand(input.shape)
     return input.full_like(value)
+
+
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """pad with a constant: amounts before and after, the last axis first."""
+    return input.pad(pad, value=value)
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -186,6 +191,6 @@ setattr(Tensor, "orgqr", orgqr)
 for _function in (logdet, lu, lu_solve, triangular_solve):
     setattr(Tensor, _function.__name__, _function)
 
-__all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "einsum", "fill", "lobpcg", "logdet", "lu", "lu_solve",
+__all__ = sorted({*mirrored(), "broadcast_shapes", "chain_matmul", "constant_pad_nd", "einsum", "fill", "lobpcg", "logdet", "lu", "lu_solve",
                   "lu_unpack", "orgqr", "pca_lowrank", "polygamma", "real", "rsub", "svd_lowrank", "triangular_solve",
                   "unravel_index"} - {*_IN_TORCH_ORDER})

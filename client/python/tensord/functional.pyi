@@ -16,13 +16,16 @@ __all__ = [
     'acosh',
     'acosh_',
     'adaptive_avg_pool',
+    'adaptive_avg_pool1d',
     'adaptive_max_pool',
+    'adaptive_max_pool1d',
     'add',
     'addbmm',
     'addcdiv',
     'addcmul',
     'addmm',
     'addmv',
+    'addmv_',
     'addr',
     'adjoint',
     'affine_grid',
@@ -128,6 +131,7 @@ __all__ = [
     'conj_physical',
     'const',
     'const_like',
+    'constant_pad_nd',
     'contiguous_backward',
     'conv1d',
     'conv2d',
@@ -578,6 +582,8 @@ __all__ = [
 ]
 
 
+from tensord.nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
+from tensord.nn.functional import adaptive_max_pool1d as adaptive_max_pool1d
 from tensord.nn.functional import avg_pool1d as avg_pool1d
 from tensord.nn.functional import avg_pool2d as avg_pool2d
 from tensord.nn.functional import avg_pool3d as avg_pool3d
@@ -610,6 +616,7 @@ addcdiv = Tensor.addcdiv
 addcmul = Tensor.addcmul
 addmm = Tensor.addmm
 addmv = Tensor.addmv
+addmv_ = Tensor.addmv_
 addr = Tensor.addr
 adjoint = Tensor.adjoint
 affine_grid = Tensor.affine_grid
@@ -716,6 +723,7 @@ conj = Tensor.conj
 conj_physical = Tensor.conj_physical
 const = Tensor.const
 const_like = Tensor.const_like
+def constant_pad_nd(input: 'Tensor', pad: 'Any', value: 'Any' = 0) -> 'Tensor': ...
 contiguous_backward = Tensor.contiguous_backward
 def copysign(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 corrcoef = Tensor.corrcoef
