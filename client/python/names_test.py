@@ -71,8 +71,9 @@ NAMES = {
         LayerNorm LayerNorm2d Linear RMSNorm"""),
     "optimisers": ((nn.optim,), "Adam AdamW LAMB LARS Muon OptimizerGroup SGD"),
     "an optimiser": ((OPTIMIZER,), "schedule_step step zero_grad"),
+    "data sets": ((nn.datasets,), "cifar mnist"),
     "state files": ((nn.state,), """
-        get_parameters get_state_dict gguf_load load_state_dict safe_load safe_load_metadata safe_save tar_extract torch_load
+        TensorIO get_parameters get_state_dict gguf_load load_state_dict safe_load safe_load_metadata safe_save tar_extract torch_load
         zip_extract"""),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@
 
 #include "core/tensor/activation.h"
 #include "core/tensor/create.h"
+#include "core/tensor/custom_gradient.h"
 #include "core/tensor/movement.h"
 #include "core/tensor/testing.h"
 
@@ -187,6 +188,43 @@ TEST(Binary, HasTheExpectedValues) {
     const Expr a = bench.Input(c.dtype, {size}, c.a), b = bench.Input(c.dtype, {size}, c.b);
     ExpectNear(bench.Values(c.function(a, b)), c.expected, 1e-6, c.name);
   }
+}
+
+TEST(Fma, RoundsOnce) {
+  const double half = std::ldexp(1, -24);  // of what is between 1 and the next float32
+  const HostTensor noise[] = {Noise(DType::kFloat32, {200}, -2, 2, 1),
+                              Noise(DType::kFloat32, {200}, -2, 2, 2),
+                              Noise(DType::kFloat32, {200}, -2, 2, 3)};
+  std::vector<double> a = noise[0].AsDoubles(), b = noise[1].AsDoubles(), c = noise[2].AsDoubles();
+  // So near to the middle of two numbers that float64 takes it for the middle; and the extremes.
+  const double hard[][3] = {{1 + 2 * half, half * (1 - 2 * half), 1 + 2 * half},
+                            {1 + 2 * half, -half * (1 - 2 * half), -1 - 2 * half},
+                            {1 - half, half * (1 + 2 * half), 1 + 2 * half},
+                            {3e38, 2, -3e38},
+                            {1e-38, 1e-7, 1e-45},
+                            {kInf, 2, 1},
+                            {kInf, 1, -kInf},
+                            {-0.0, 1, -0.0}};
+  for (const double(&row)[3] : hard) {
+    a.push_back(static_cast<float>(row[0]));
+    b.push_back(static_cast<float>(row[1]));
+    c.push_back(static_cast<float>(row[2]));
+  }
+  const int64_t size = static_cast<int64_t>(a.size());
+  std::vector<double> expected;
+  for (int64_t i = 0; i < size; ++i) {
+    expected.push_back(
+        std::fma(static_cast<float>(a[i]), static_cast<float>(b[i]), static_cast<float>(c[i])));
+  }
+  Bench bench;
+  const auto input = [&](const std::vector<double>& values) {
+    return bench.Input(DType::kFloat32, {size}, values);
+  };
+  const auto sum = CustomGradient::Of(Fma(input(a), input(b), input(c)).node());
+  ASSERT_TRUE(sum.has_value());
+  ExpectNear(bench.Values(Expr(&bench.graph(), sum->value)), expected, 0, "fma");
+  const Expr wide = bench.Input(DType::kFloat64, {1}, {1});
+  EXPECT_NE(ErrorOf(Fma(wide, wide, wide)).find("float64"), std::string::npos);
 }
 
 TEST(Binary, BroadcastsAndPromotes) {

@@ -228,6 +228,14 @@ TEST(Pool, CeilModeAddsTheWindowThatRunsOver) {
   const Expr n = bench.Input(DType::kInt8, {1, 3}, {-5, -7, -128});
   EXPECT_EQ(bench.Values(MaxPool(n, {.kernel = kernel, .stride = stride, .ceil_mode = true})),
             (Values{-5, -128}));
+  // Nor need the first window fit, if it lacks less than a stride.
+  const int64_t large[] = {7}, short_stride[] = {1};
+  EXPECT_EQ(bench.Values(MaxPool(x, {.kernel = large, .stride = wide, .ceil_mode = true})),
+            (Values{4}));
+  EXPECT_EQ(bench.Values(AvgPool(x, {.kernel = large, .stride = wide, .ceil_mode = true})),
+            (Values{2}));
+  EXPECT_NE(ErrorOf(MaxPool(x, {.kernel = large, .stride = short_stride, .ceil_mode = true})), "");
+  EXPECT_NE(ErrorOf(MaxPool(x, {.kernel = large, .stride = wide})), "");
 }
 
 TEST(Norm, OfBatches) {
