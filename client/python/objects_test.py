@@ -1,6 +1,8 @@
 """PyTorch's names about tensors as objects: questions, dtypes, data that is written element by element or where it lies."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -207,6 +209,18 @@ def test_compile_is_jit_with_the_modules_parameters():
     compiled(x).sum().backward()
     assert model[0].weight.grad is not None
     assert tensord.compile(model, disable=True) is model
+    for twin in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        np.testing.assert_allclose(twin(x).numpy(), model(x).numpy(), rtol=1e-6)
+        assert twin._orig_mod is not model
+
+
+def test_a_compiled_module_trains_as_its_module_does():
+    model = nn.Sequential(nn.Dropout(0.5))
+    compiled, x = tensord.compile(model), tensord.ones(1000)
+    assert compiled.eval()(x).sum().item() == 1000 and not model.training
+    assert set(compiled.train()(x).tolist()) == {0.0, 2.0} and model.training
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        compiled.no_such_thing
 
 
 def test_autocast_that_is_off_does_nothing():

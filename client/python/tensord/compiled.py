@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
 from tensord.errors import UnimplementedError
 from tensord.jit import jit
-
-if TYPE_CHECKING:
-    from tensord.nn.module import Module
 
 
 def compile(model: Optional[Callable[..., Any]] = None, *, fullgraph: bool = False, dynamic: Optional[bool] = None,
             backend: Union[str, Callable[..., Any]] = "tensord", mode: Optional[str] = None,
             options: Optional[Mapping[str, Any]] = None, disable: bool = False) -> Any:
     """jit(model), as a function or a decorator; of a Module another one, with the same parameters, whose forward is
-    captured. docs/jit.md has what may be in it. What PyTorch's other arguments ask for is so: the graph is always whole,
+    captured. docs/jit.md has what may be in it: derivatives go through what is captured unless it draws random
+    numbers, as dropout does; then capture the whole step, backward() included. What PyTorch's other arguments ask for is so: the graph is always whole,
     each kind of arguments is a program, and the daemon is the compiler; they change nothing. With `disable` it is the model
     itself. TypeError for a function as the backend: programs are not given to Python."""
     if callable(backend):
         raise TypeError("compile: the backend is the daemon; a Python function cannot be one")
 
     def made(function: Callable[..., Any]) -> Any:
-        from tensord.nn.module import Module
-
         if disable:
             return function
-        return _of_module(function) if isinstance(function, Module) else jit(function)
+        from tensord.nn.compiled import CompiledModule
+        from tensord.nn.module import Module
+
+        return CompiledModule(function) if isinstance(function, Module) else jit(function)
 
     return made if model is None else made(model)
-
-
-def _of_module(module: Module) -> Module:
-    from tensord.nn.module import Module
-
-    class Compiled(Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self._orig_mod = module
-            object.__setattr__(self, "_jit", jit(module.__call__))
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return self.__dict__["_jit"](*args, **kwargs)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.__dict__["_orig_mod"], name)
-
-    return Compiled()
 
 
 class autocast:
