@@ -14,9 +14,10 @@ def compile(model: Optional[Callable[..., Any]] = None, *, fullgraph: bool = Fal
             options: Optional[Mapping[str, Any]] = None, disable: bool = False) -> Any:
     """jit(model), as a function or a decorator; of a Module another one, with the same parameters, whose forward is
     captured. docs/jit.md has what may be in it: derivatives go through what is captured unless it draws random
-    numbers, as dropout does; then capture the whole step, backward() included. What PyTorch's other arguments ask for is so: the graph is always whole,
-    each kind of arguments is a program, and the daemon is the compiler; they change nothing. With `disable` it is the model
-    itself. TypeError for a function as the backend: programs are not given to Python."""
+    numbers, as dropout does; then capture the whole step, backward() included. What PyTorch's other arguments ask for is
+    so: the graph is always whole, each kind of arguments is a program, and the daemon is the compiler; they change
+    nothing. With `disable` it is the model itself. TypeError for a function as the backend: programs are not given to
+    Python."""
     if callable(backend):
         raise TypeError("compile: the backend is the daemon; a Python function cannot be one")
 
@@ -40,8 +41,8 @@ class autocast:
         if enabled:
             raise UnimplementedError(
                 "autocast: operations compute in the dtypes of their operands; cast the model and its inputs, by "
-                "model.bfloat16() and x.bfloat16(), and what needs more digits back by float(): sums and products of narrow "
-                "floats are accumulated in float32 anyway")
+                "model.bfloat16() and x.bfloat16(), and what needs more digits back by float(): sums and products of "
+                "narrow floats are accumulated in float32 anyway")
 
     def __enter__(self) -> autocast:
         return self

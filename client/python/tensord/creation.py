@@ -76,9 +76,9 @@ def from_blob(address: int, shape: Sequence[int], *, dtype: Optional[DTypeLike] 
 
 def asarray(obj: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = None, copy: Optional[bool] = None,
             requires_grad: bool = False) -> Tensor:
-    """A tensor of what a tensor, an array, a buffer, or numbers in lists hold. A tensor is itself if dtype and device are as
-    they should be, unless `copy`; other data is always copied to the daemon: ValueError for copy=False. With a dtype, bytes
-    and other buffers that are no arrays are elements of it, see frombuffer."""
+    """A tensor of what a tensor, an array, a buffer, or numbers in lists hold. A tensor is itself if dtype and device are
+    as they should be, unless `copy`; other data is always copied to the daemon: ValueError for copy=False. With a dtype,
+    bytes and other buffers that are no arrays are elements of it, see frombuffer."""
     if isinstance(obj, Tensor):
         made = obj if dtype is None else obj.cast(dtype)
         made = made if device is None else made.to(device)
@@ -96,8 +96,8 @@ def asarray(obj: Any, *, dtype: Optional[DTypeLike] = None, device: Devices = No
 @placed
 def frombuffer(buffer: Any, *, dtype: DTypeLike, count: int = -1, offset: int = 0, device: Devices = None,
                requires_grad: bool = False) -> Tensor:
-    """`count` elements, or all, of what has Python's buffer protocol, from byte `offset` on, as [count]. Unlike PyTorch it
-    copies them. ValueError for an offset or a count outside of the buffer, or for bytes that are no whole elements."""
+    """`count` elements, or all, of what has Python's buffer protocol, from byte `offset` on, as [count]. Unlike PyTorch
+    it copies them. ValueError for an offset or a count outside of the buffer, or for bytes that are no whole elements."""
     kind, data = to_dtype(dtype), memoryview(buffer).cast("B")
     rest = len(data) - offset
     if offset < 0 or rest <= 0:

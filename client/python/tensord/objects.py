@@ -8,7 +8,17 @@ from typing import Any, NoReturn, Optional, Union
 from _tensord import DType, Tensor, default_float
 
 from tensord.creation import arange, tensor
-from tensord.dtypes import DTypeLike, bool_, from_py, is_float, is_int, is_unsigned, promote_types, strong_dtype, to_dtype
+from tensord.dtypes import (
+    DTypeLike,
+    bool_,
+    from_py,
+    is_float,
+    is_int,
+    is_unsigned,
+    promote_types,
+    strong_dtype,
+    to_dtype,
+)
 from tensord.errors import InvalidArgumentError, UnimplementedError
 
 # ---- questions
@@ -110,8 +120,8 @@ def is_shared(self: Tensor) -> bool:
 def data_ptr(self: Tensor) -> NoReturn:
     """Always raises: the data lies in another process, the daemon, and has no address here."""
     raise UnimplementedError(
-        "data_ptr: a tensor's data lies with the daemon, in another process, and has no address in this one; numpy() gives "
-        "a copy, whose ctypes.data is one, and hash(t) tells tensors apart")
+        "data_ptr: a tensor's data lies with the daemon, in another process, and has no address in this one; numpy() "
+        "gives a copy, whose ctypes.data is one, and hash(t) tells tensors apart")
 
 
 # ---- dtypes

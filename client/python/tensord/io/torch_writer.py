@@ -62,8 +62,8 @@ class _Pickler:
             self.container(value)
         else:
             raise InvalidArgumentError(
-                f"save: {short(value)} is a {kind.__name__}; tensors, dtypes, None, bools, numbers, strings, and dicts, lists "
-                "and tuples of these are saved: nothing of a file is executed when it is loaded")  # fmt: skip
+                f"save: {short(value)} is a {kind.__name__}; tensors, dtypes, None, bools, numbers, strings, and dicts, "
+                "lists and tuples of these are saved: nothing of a file is executed when it is loaded")  # fmt: skip
 
     def container(self, value: Any) -> None:
         if id(value) in self.open:

@@ -61,8 +61,8 @@ def cifar(device: Devices = None, root: Root = None) -> tuple[Tensor, Tensor, Te
     for names in _CIFAR_PARTS:
         for name in names:
             if len(parts.get(name, b"")) % 3073 or not parts.get(name):
-                raise InvalidArgumentError(f"{_CIFAR_FILE} in {place}: {name} has {len(parts.get(name, b''))} bytes; it needs "
-                                           "records of 3073, a label and an image")
+                raise InvalidArgumentError(f"{_CIFAR_FILE} in {place}: {name} has {len(parts.get(name, b''))} bytes; it "
+                                           "needs records of 3073, a label and an image")
         rows = np.frombuffer(b"".join(parts[name] for name in names), np.uint8).reshape(-1, 3073)
         made += [_put(rows[:, 1:].reshape(-1, 3, 32, 32), device), _put(rows[:, 0], device)]
     return made[0], made[1], made[2], made[3]
@@ -95,8 +95,8 @@ def _idx(place: Union[str, os.PathLike[str]], name: str, rank: int) -> np.ndarra
     start = 4 + 4 * rank
     sizes = tuple(int(size) for size in np.frombuffer(data[4:start], ">u4"))
     if data[:4] != bytes((0, 0, 8, rank)) or len(sizes) != rank or len(data) - start != int(np.prod(sizes)):
-        raise InvalidArgumentError(f"{name} in {place}: {len(data)} bytes; it needs the header of {rank} sizes of bytes, and as "
-                                   "many bytes as they say")
+        raise InvalidArgumentError(f"{name} in {place}: {len(data)} bytes; it needs the header of {rank} sizes of bytes, "
+                                   "and as many bytes as they say")
     return np.frombuffer(data, np.uint8, offset=start).reshape(sizes)
 
 

@@ -290,8 +290,8 @@ class LocalResponseNorm(Module):
 
 class CrossMapLRN2d(Module):
     """x [batch, channels, height, width] over (k + alpha / size * sum of squares of neighbouring channels) ** beta: those
-    at a distance below (size + 1) // 2, so that an even size sums as many as the odd one below it. Unlike in PyTorch, where
-    the square of the first channel stays in all sums that follow, all sums are of neighbours."""
+    at a distance below (size + 1) // 2, so that an even size sums as many as the odd one below it. Unlike in PyTorch,
+    where the square of the first channel stays in all sums that follow, all sums are of neighbours."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -299,7 +299,8 @@ class CrossMapLRN2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim != 4:
-            raise InvalidArgumentError(f"CrossMapLRN2d: shape {tuple(input.shape)}; it needs [batch, channels, height, width]")
+            raise InvalidArgumentError(
+                f"CrossMapLRN2d: shape {tuple(input.shape)}; it needs [batch, channels, height, width]")
         width = 2 * ((self.size + 1) // 2) - 1
         return input.local_response_norm(width, self.alpha * width / self.size, self.beta, self.k)
 
