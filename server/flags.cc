@@ -109,6 +109,11 @@ absl::Status Between(const Flags& flags) {
                          absl::StrReplaceAll(Text(Value{kMax}), {{"\"", ""}}));
 }
 
+absl::Status TimeToCompile(const Flags& flags) {
+  if (flags.compile_timeout > absl::ZeroDuration()) return absl::OkStatus();
+  return InvalidArgument("takes a duration above zero, such as 30s; 'inf' for none");
+}
+
 absl::Status FileMode(const Flags& flags) {
   const std::string& mode = flags.socket_mode;
   const bool octal =
@@ -178,6 +183,14 @@ const Flag kFlags[] = {
     {"compile-threads", "N", "0", &Flags::compile_threads, Scope::kStart,
      Between<&Flags::compile_threads, 0, 4096>,
      "threads that compile kernels; 0: one a core"},
+    {"compile-processes", "N", "0", &Flags::compile_processes, Scope::kStart,
+     Between<&Flags::compile_processes, 0, 4096>,
+     "programs that are compiled at once, each in a process of its own; 0: one a core"},
+    {"compile-timeout", "DURATION", "5m", &Flags::compile_timeout, Scope::kStart, TimeToCompile,
+     "how long one program may compile"},
+    {"compile-memory-bytes", "BYTES", "4GiB", &Flags::compile_memory_bytes, Scope::kStart,
+     Between<&Flags::compile_memory_bytes, 256 * kMiB, uint64_t{1} << 50>,
+     "memory of one process that compiles"},
     {"cache-dir", "FOLDER", "", &Flags::cache_dir, Scope::kStart, nullptr,
      "where compiled kernels are kept; 'none': in memory only"},
     {"cache-bytes", "BYTES", "1GiB", &Flags::cache_bytes, Scope::kStart, nullptr,

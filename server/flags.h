@@ -36,6 +36,9 @@ struct Flags {
   std::string devices;
   int64_t cpu_threads = 0;
   int64_t compile_threads = 0;
+  int64_t compile_processes = 0;
+  absl::Duration compile_timeout;
+  uint64_t compile_memory_bytes = 0;
   uint64_t memory_bytes = 0;
   std::string cache_dir;
   uint64_t cache_bytes = 0;

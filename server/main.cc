@@ -34,6 +34,8 @@
 #include "core/wire/handle.h"
 #include "server/auth/tls.h"
 #include "server/auth/tokens.h"
+#include "server/compiler/compiler.h"
+#include "server/compiler/worker.h"
 #include "server/flags.h"
 #include "server/server.h"
 #include "server/systemd.h"
@@ -96,6 +98,13 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
   options.cache_dir = flags.cache_dir == "none" ? "" : flags.cache_dir;
   options.disk_cache_bytes = flags.cache_bytes;
   options.compile_threads = static_cast<int>(flags.compile_threads);
+  options.compiler = compiler::InProcesses(
+      {.processes = flags.compile_processes > 0
+                        ? static_cast<int>(flags.compile_processes)
+                        : static_cast<int>(std::thread::hardware_concurrency()),
+       .timeout = flags.compile_timeout,
+       .memory_bytes = flags.compile_memory_bytes,
+       .arguments = {"tensord", compiler::kWorkerArgument}});
   options.max_graph_nodes = flags.max_graph_nodes;
   options.max_buffer_bytes = flags.max_tensor_bytes;
   TD_ASSIGN_OR_RETURN(auto runtime, Runtime::Create(std::move(options), std::move(devices)));
@@ -335,4 +344,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tensord
 
-int main(int argc, char** argv) { return tensord::Main(argc, argv); }
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == tensord::compiler::kWorkerArgument) {
+    tensord::compiler::RunWorker();
+  }
+  return tensord::Main(argc, argv);
+}

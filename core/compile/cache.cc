@@ -48,6 +48,7 @@ absl::StatusOr<KernelCache::KernelRef> KernelCache::GetOrCompile(const KernelKey
   if (joined) {
     flight->done.WaitForNotification();
     how = Outcome::kJoined;
+    if (IsCompilerLost(flight->result.status())) return GetOrCompile(key, compile, outcome);
     return flight->result;
   }
 

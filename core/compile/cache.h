@@ -55,7 +55,8 @@ class KernelCache {
   ~KernelCache();
 
   // `compile` runs on this thread, without a lock, at most once among equal requests in flight. Its
-  // error goes to all of them and is not kept. `outcome` may be null.
+  // error goes to all of them and is not kept, unless it says nothing of the kernel (see
+  // CompilerLost): then each of the others tries for itself. `outcome` may be null.
   absl::StatusOr<KernelRef> GetOrCompile(const KernelKey& key, const Compile& compile,
                                          Outcome* outcome);
 

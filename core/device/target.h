@@ -17,6 +17,11 @@ class DTypeSet {
   constexpr DTypeSet(std::initializer_list<DType> dtypes) {
     for (DType dtype : dtypes) bits_ |= Bit(dtype);
   }
+  static constexpr DTypeSet OfBits(uint32_t bits) {
+    DTypeSet set;
+    set.bits_ = bits;
+    return set;
+  }
   constexpr bool contains(DType dtype) const { return (bits_ & Bit(dtype)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr uint32_t bits() const { return bits_; }

@@ -9,12 +9,11 @@
 #include <thread>
 
 #include "core/base/status.h"
-#include "core/codegen/codegen.h"
 #include "core/compile/compiler.h"
 #include "core/runtime/build_id.h"
 #include "core/runtime/executable.h"
+#include "core/runtime/plan_compiler.h"
 #include "core/runtime/thread_pool.h"
-#include "core/schedule/schedule.h"
 
 namespace tensord {
 
@@ -25,6 +24,7 @@ class RuntimeImpl : public Runtime {
  public:
   RuntimeImpl(RuntimeOptions options, std::vector<std::unique_ptr<Device>> devices)
       : options_(std::move(options)),
+        compiler_(options_.compiler != nullptr ? options_.compiler : CompileInProcess()),
         devices_(std::move(devices)),
         kernels_({.directory = options_.cache_dir, .disk_limit_bytes = options_.disk_cache_bytes}),
         pool_("compile", options_.compile_threads > 0
@@ -64,13 +64,13 @@ class RuntimeImpl : public Runtime {
     std::string key;
     for (Device* device : devices) key += device->name() + '\0';
     key += StructuralKey(program);
-    std::shared_ptr<Plan> plan;
+    std::shared_ptr<CachedPlan> plan;
     bool mine = false;
     {
       absl::MutexLock lock(&mu_);
       auto found = plans_.find(key);
       if (found == plans_.end()) {
-        found = plans_.emplace(key, std::make_shared<Plan>()).first;
+        found = plans_.emplace(key, std::make_shared<CachedPlan>()).first;
         uses_.push_front(key);
         found->second->use = uses_.begin();
         ++plan_misses_;
@@ -138,7 +138,7 @@ class RuntimeImpl : public Runtime {
 
  private:
   // An executable, or one that a thread is building while others wait.
-  struct Plan {
+  struct CachedPlan {
     bool done = false;
     absl::StatusOr<std::shared_ptr<const Executable>> result =
         absl::InternalError("the plan is being built");
@@ -154,7 +154,7 @@ class RuntimeImpl : public Runtime {
     }
   }
 
-  void Forget(const std::string& key, const std::shared_ptr<Plan>& plan)
+  void Forget(const std::string& key, const std::shared_ptr<CachedPlan>& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     auto found = plans_.find(key);
     if (found == plans_.end() || found->second != plan) return;
@@ -166,16 +166,17 @@ class RuntimeImpl : public Runtime {
   absl::StatusOr<std::shared_ptr<const Executable>> Build(const Program& program,
                                                           absl::Span<Device* const> devices,
                                                           CompileStats& stats);
-  absl::Status BuildKernel(const Kernel& kernel, absl::Span<Device* const> devices,
+  absl::Status BuildKernel(PlanCompiler::Job& job, size_t number, absl::Span<Device* const> devices,
                            CompiledExecutable::LaunchKernel& result, CompileStats& stats);
 
   const RuntimeOptions options_;
+  const std::shared_ptr<PlanCompiler> compiler_;
   const std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Device*> device_pointers_;
   absl::flat_hash_map<const Device*, std::unique_ptr<DeviceState>> shared_;
   KernelCache kernels_;
   mutable absl::Mutex mu_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<CachedPlan>> plans_ ABSL_GUARDED_BY(mu_);
   std::list<std::string> uses_ ABSL_GUARDED_BY(mu_);  // keys of plans_, latest first
   uint64_t plan_hits_ ABSL_GUARDED_BY(mu_) = 0, plan_misses_ ABSL_GUARDED_BY(mu_) = 0;
   ThreadPool pool_;  // last: its threads use the rest
@@ -198,19 +199,19 @@ absl::Status RuntimeImpl::CheckDevices(const Program& program, absl::Span<Device
   return absl::OkStatus();
 }
 
-absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, absl::Span<Device* const> devices,
+absl::Status RuntimeImpl::BuildKernel(PlanCompiler::Job& job, size_t number,
+                                      absl::Span<Device* const> devices,
                                       CompiledExecutable::LaunchKernel& result,
                                       CompileStats& stats) {
-  const Target& target = devices[0]->target();
-  const KernelKey key = KeyOf(BuildId() + kernel.name + '\0' + StructuralKey(kernel), target);
+  const Plan::Kernel& kernel = job.plan().kernels[number];
+  const KernelKey key =
+      KeyOf(BuildId() + kernel.name + '\0' + kernel.content, devices[0]->target());
   KernelCache::Outcome outcome;
   const auto compile = [&]() -> absl::StatusOr<CompiledKernel> {
-    const absl::Time start = absl::Now();
-    TD_ASSIGN_OR_RETURN(const std::unique_ptr<LinearKernel> linear, LowerKernel(kernel, target));
-    const absl::Time lowered = absl::Now();
-    stats.lower += lowered - start;
-    absl::StatusOr<CompiledKernel> compiled = CompileKernel(linear->program, target);
-    stats.compile += absl::Now() - lowered;
+    PlanCompiler::Times times;
+    absl::StatusOr<CompiledKernel> compiled = job.Compile(number, &times);
+    stats.lower += times.lower;
+    stats.compile += times.compile;
     return compiled;
   };
   TD_ASSIGN_OR_RETURN(const KernelCache::KernelRef compiled,
@@ -221,7 +222,7 @@ absl::Status RuntimeImpl::BuildKernel(const Kernel& kernel, absl::Span<Device* c
                         kernel.name);
   }
   result.grid = compiled->grid;
-  for (const Node* variable : kernel.variables) result.variables.emplace_back(variable->text);
+  result.variables = kernel.variables;
   stats.kernels_compiled += outcome == KernelCache::Outcome::kCompiled;
   stats.kernel_disk_hits += outcome == KernelCache::Outcome::kDisk;
   stats.kernel_memory_hits +=
@@ -235,20 +236,22 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(
   auto executable = std::make_shared<CompiledExecutable>();
   executable->name_ = program.name;
   executable->devices_.assign(devices.begin(), devices.end());
-  TD_ASSIGN_OR_RETURN(executable->schedule_, MakeSchedule(program));
-  Schedule& schedule = executable->schedule_;
+  TD_ASSIGN_OR_RETURN(const std::unique_ptr<PlanCompiler::Job> job,
+                      compiler_->Begin(program, devices[0]->target()));
+  const std::vector<Plan::Kernel>& kernels = job->plan().kernels;
+  executable->schedule_ = std::move(job->plan().schedule);
+  const Schedule& schedule = executable->schedule_;
   stats.schedule = absl::Now() - start;
   stats.kernels = executable->num_kernels();
 
-  const size_t count = schedule.kernels.size();
+  const size_t count = kernels.size();
   executable->kernels_.resize(count);
   std::vector<CompileStats> kernel_stats(count);
   std::vector<absl::Status> statuses(count);
   std::vector<std::function<void()>> tasks;
   for (size_t i = 0; i < count; ++i) {
     tasks.push_back([&, i] {
-      statuses[i] =
-          BuildKernel(*schedule.kernels[i], devices, executable->kernels_[i], kernel_stats[i]);
+      statuses[i] = BuildKernel(*job, i, devices, executable->kernels_[i], kernel_stats[i]);
     });
   }
   pool_.RunAll(std::move(tasks));
@@ -266,9 +269,8 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(
     executable->step_names_.push_back(step.kernel == Schedule::Step::kCopy ? "copy"
                                       : step.kernel == Schedule::Step::kExchange
                                           ? "exchange"
-                                          : schedule.kernels[step.kernel]->name);
+                                          : kernels[step.kernel].name);
   }
-  schedule.kernels.clear();
   const auto type = [](const Node* node) {
     return CompiledExecutable::TensorType{node->dtype, {node->shape.begin(), node->shape.end()}};
   };

@@ -36,10 +36,13 @@ struct Buffer {
 };
 using BufferRef = std::shared_ptr<Buffer>;
 
+class PlanCompiler;
+
 struct RuntimeOptions {
   std::string cache_dir;  // kernels on disk; empty: memory only
   uint64_t disk_cache_bytes = uint64_t{1} << 30;
-  int compile_threads = 0;  // 0: one per core
+  int compile_threads = 0;                 // 0: one per core
+  std::shared_ptr<PlanCompiler> compiler;  // null: in this process; see plan_compiler.h
   uint64_t max_graph_nodes = 1 << 20;
   uint64_t max_buffer_bytes = uint64_t{1} << 40;  // of one tensor
 };
