@@ -14,6 +14,15 @@ bool IsWithin(const T& number, size_t size) {
   return number >= 0 && static_cast<uint64_t>(number) < size;
 }
 
+// Temporaries that no step uses have none.
+bool HasPlace(const Schedule::Buffer& buffer, const Schedule& schedule) {
+  return buffer.kind != Schedule::Kind::kTemporary ||
+         (buffer.offset <= schedule.scratch_bytes &&
+          buffer.bytes() <= schedule.scratch_bytes - buffer.offset);
+}
+
+constexpr uint64_t kMaxElements = uint64_t{1} << 56;
+
 bool IsDType(int64_t number) { return IsWithin(number, kNumDTypes); }
 
 }  // namespace
@@ -89,7 +98,8 @@ absl::StatusOr<tensord::Plan> Decode(const Plan& message, size_t inputs, size_t 
   }
   schedule.scratch_bytes = message.scratch_bytes();
   for (const Plan::Buffer& row : message.buffers()) {
-    if (!IsDType(row.dtype()) || row.elements() < 0) return wrong("dtype or size");
+    if (!IsDType(row.dtype()) || !IsWithin(row.elements(), kMaxElements))
+      return wrong("dtype or size");
     Schedule::Buffer& buffer = schedule.buffers.emplace_back(
         Schedule::Buffer{.kind = static_cast<Schedule::Kind>(row.kind()),
                          .index = row.index(),
@@ -104,10 +114,6 @@ absl::StatusOr<tensord::Plan> Decode(const Plan& message, size_t inputs, size_t 
         if (!IsWithin(buffer.index, outputs)) return wrong("output");
         break;
       case Schedule::Kind::kTemporary:
-        if (buffer.offset > schedule.scratch_bytes ||
-            buffer.bytes() > schedule.scratch_bytes - buffer.offset) {
-          return wrong("place in the scratch memory");
-        }
         break;
       default:
         return wrong("kind of buffer");
@@ -123,6 +129,8 @@ absl::StatusOr<tensord::Plan> Decode(const Plan& message, size_t inputs, size_t 
     if (static_cast<size_t>(row.buffers_size()) < least) return wrong("buffer");
     for (const int buffer : row.buffers()) {
       if (!IsWithin(buffer, buffers)) return wrong("buffer");
+      if (!HasPlace(schedule.buffers[buffer], schedule))
+        return wrong("place in the scratch memory");
     }
     if (row.body() < 0 || static_cast<size_t>(row.body()) >= steps - schedule.steps.size()) {
       return wrong("body of a loop");
