@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/cc/link.h"
+#include "client/cc/recorder.h"
 #include "core/base/status.h"
 #include "core/wire/status.h"
 
@@ -91,7 +92,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   TD_ASSIGN_OR_RETURN(const v1::Priority priority, ParsePriority(options.priority));
   hello.set_priority(priority);
   auto connection = std::unique_ptr<Connection>(new Connection(address));
-  TD_ASSIGN_OR_RETURN(const auto channel, Dial(address, options.security, ChannelArguments()));
+  TD_ASSIGN_OR_RETURN(Interceptors interceptors, RecordingInterceptors());
+  TD_ASSIGN_OR_RETURN(const auto channel, Dial(address, options.security, ChannelArguments(),
+                                               std::move(interceptors)));
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return NoAnswer(channel, address);
   }

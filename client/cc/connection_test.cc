@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "client/cc/fake_daemon.h"
 #include "core/base/status.h"
+#include "core/wire/recording.h"
+#include "proto/tensord/v1/session.pb.h"
 
 namespace tensord::client {
 namespace {
@@ -92,6 +97,20 @@ TEST(ConnectionTest, ARefusedSessionSaysWhy) {
   EXPECT_NE(connection.status().message().find("full"), absl::string_view::npos);
 }
 
+TEST(ConnectionTest, DaemonsOfOtherVersionsAreRefusedWithTheRemedy) {
+  for (const auto& [version, remedy] :
+       {std::pair<uint32_t, std::string>{0, "upgrade the daemon"},
+        std::pair<uint32_t, std::string>{2, "upgrade the client"}}) {
+    FakeDaemon daemon({.version = version});
+    const absl::Status refused = Connection::Open(daemon.address(), {}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(Message(refused),
+              fmt::format("{} (tensord 9.8.7) answers in protocol version {}, this client (tensord "
+                          "0.1.0) speaks 1 to 1: {}",
+                          daemon.address(), version, remedy));
+  }
+}
+
 TEST(ConnectionTest, AfterTheEndEveryCallSaysSo) {
   FakeDaemon daemon;
   auto connection = Open(daemon);
@@ -106,6 +125,79 @@ TEST(ConnectionTest, AfterTheEndEveryCallSaysSo) {
     EXPECT_EQ(later, connection->status());
     EXPECT_NE(later.message().find("is lost"), absl::string_view::npos) << later;
   }
+}
+
+// What stands in the file that TENSORD_RECORD names after an upload, a failed run and a download.
+Recording RecordSession(const char* contents) {
+  const std::string path = ::testing::TempDir() + "/recorder_test_" + contents + ".tdrec";
+  setenv("TENSORD_RECORD", path.c_str(), 1);
+  setenv("TENSORD_RECORD_CONTENTS", contents, 1);
+  FakeDaemon daemon;
+  {
+    auto connection = Open(daemon);
+    unsetenv("TENSORD_RECORD");
+    const uint64_t small = connection->NewHandle(Handle::kTensor);
+    EXPECT_TRUE(connection->Upload(small, DType::kUint8, {5}, "", {"small", 5}, kNever).ok());
+    const uint64_t large = connection->NewHandle(Handle::kTensor);
+    std::string data(1'500'000, 'L');
+    EXPECT_TRUE(connection->Upload(large, DType::kUint8, {1'500'000}, "", data, kNever).ok());
+    EXPECT_TRUE(connection->Download(large, absl::MakeSpan(data), kNever).ok());
+    char none;
+    EXPECT_FALSE(connection->Download(99, {&none, 1}, kNever).ok());
+  }
+  absl::StatusOr<Recording> recording = ReadRecording(path);
+  EXPECT_TRUE(recording.ok()) << recording.status();
+  return *std::move(recording);
+}
+
+TEST(RecorderTest, KeepsOrderAndSizesAndNeitherTokensNorContents) {
+  const Recording recording = RecordSession("false");
+  EXPECT_FALSE(recording.header.contents());
+  EXPECT_FALSE(recording.cut_off);
+  std::map<std::string, int> begun;
+  uint64_t left_out = 0, time = 0;
+  int failed = 0;
+  for (const v1::RecordedEvent& event : recording.events) {
+    if (event.has_begun()) ++begun[event.begun()];
+    for (const v1::LeftOut& each : event.left_out()) left_out += each.bytes();
+    failed += event.ended().code() == static_cast<uint32_t>(absl::StatusCode::kNotFound);
+    EXPECT_LE(time, event.time_us());
+    time = event.time_us();
+    for (const std::string& message : {event.sent(), event.received()}) {
+      for (const char* secret : {"the session's secret", "small", "LLLL"}) {
+        EXPECT_EQ(message.find(secret), std::string::npos) << secret;
+      }
+    }
+  }
+  EXPECT_EQ(begun["/tensord.v1.SessionService/Session"], 1);
+  EXPECT_EQ(begun["/tensord.v1.SessionService/Upload"], 1);
+  EXPECT_EQ(begun["/tensord.v1.SessionService/Download"], 2);
+  EXPECT_EQ(left_out, 5u + 1'500'000u + 1'500'000u);  // up and down
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(RecorderTest, KeepsContentsIfAsked) {
+  const Recording recording = RecordSession("true");
+  EXPECT_TRUE(recording.header.contents());
+  std::string sent, received;
+  for (const v1::RecordedEvent& event : recording.events) {
+    EXPECT_EQ(event.left_out_size(), 0);
+    sent += event.sent();
+    received += event.received();
+  }
+  EXPECT_NE(sent.find("small"), std::string::npos);
+  const std::string piece(100'000, 'L');
+  EXPECT_NE(sent.find(piece), std::string::npos);
+  EXPECT_NE(received.find(piece), std::string::npos);
+}
+
+TEST(RecorderTest, SaysWhatIsNoPlaceForARecording) {
+  FakeDaemon daemon;
+  setenv("TENSORD_RECORD", "/nowhere/f.tdrec", 1);
+  const absl::Status refused = Connection::Open(daemon.address(), {}).status();
+  unsetenv("TENSORD_RECORD");
+  EXPECT_EQ(Message(refused),
+            "connect: TENSORD_RECORD: cannot write '/nowhere/f.tdrec': No such file or directory");
 }
 
 TEST(ConnectionTest, AClosedSessionSaysSo) {

@@ -62,7 +62,8 @@ class FakeDaemon::Service : public v1::SessionService::Service {
       daemon_.priority_ = frame.hello().priority();
     }
     v1::ServerFrame reply;
-    reply.mutable_welcome()->set_version(1);
+    reply.mutable_welcome()->set_version(daemon_.options_.version);
+    reply.mutable_welcome()->set_server_version("9.8.7");
     reply.mutable_welcome()->set_session_token(kToken);
     reply.mutable_welcome()->add_devices()->set_name("CPU:0");
     reply.mutable_welcome()->mutable_limits()->set_max_chunk_bytes(

@@ -27,6 +27,7 @@ class FakeDaemon {
   struct Options {
     uint32_t max_chunk_bytes = 0;  // 0: no limit
     bool welcome = true;           // false: it refuses every session
+    uint32_t version = 1;          // of the protocol
   };
   explicit FakeDaemon(Options options);
   FakeDaemon() : FakeDaemon(Options{}) {}

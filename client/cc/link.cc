@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/version.h"
 
 namespace tensord::client {
 namespace {
@@ -19,7 +20,8 @@ constexpr int kMaxInVain = 5;
 // For a goodbye to a daemon that doesn't answer.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
-// The program's own logger "client", if it has one, else lines on standard error.
+}  // namespace
+
 void LogLines(const std::string& lines) {
   if (lines.empty()) return;
   static const std::shared_ptr<spdlog::logger>& logger =
@@ -29,9 +31,12 @@ void LogLines(const std::string& lines) {
   }
 }
 
-}  // namespace
-
 absl::Status FromGrpc(const grpc::Status& status) {
+  // gRPC's own answer to a call of a later version.
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return Unimplemented("the daemon is older than this client (tensord {}): upgrade the daemon",
+                         kVersion);
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
@@ -176,6 +181,15 @@ void Link::Receive(const v1::ServerFrame& frame) {
 void Link::Greeted(const v1::Welcome& welcome) {
   stream_->set_welcomed();
   if (state_ == State::kOver) return;
+  if (welcome.version() < hello_.min_version() || welcome.version() > hello_.max_version()) {
+    End(FailedPrecondition(
+        "{} (tensord {}) answers in protocol version {}, this client (tensord {}) speaks {} to {}: "
+        "upgrade the {}",
+        address_, welcome.server_version(), welcome.version(), kVersion, hello_.min_version(),
+        hello_.max_version(), welcome.version() < hello_.min_version() ? "daemon" : "client"));
+    stream_->Cancel();
+    return;
+  }
   if (streams_++ == 0) {
     welcome_ = welcome;
     lease_ = absl::Milliseconds(welcome.lease_ms());

@@ -29,6 +29,8 @@
 
 namespace tensord::client {
 
+// To the program's own logger "client", if it has one, else to standard error.
+void LogLines(const std::string& lines);
 absl::Status FromGrpc(const grpc::Status& status);
 // Without a deadline if it is the infinite future.
 std::unique_ptr<grpc::ClientContext> ContextUntil(absl::Time deadline);

@@ -51,12 +51,14 @@ Security Security::FromEnvironment() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
                                                     const Security& security,
-                                                    const grpc::ChannelArguments& arguments) {
+                                                    const grpc::ChannelArguments& arguments,
+                                                    Interceptors interceptors) {
   const bool tls = security.tls || !security.ca_file.empty() || !security.cert_file.empty() ||
                    !security.key_file.empty() || !security.server_name.empty() ||
                    !security.token.empty();
   if (!tls || absl::StartsWith(address, "unix:")) {
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::experimental::CreateCustomChannelWithInterceptors(
+        address, grpc::InsecureChannelCredentials(), arguments, std::move(interceptors));
   }
   if (security.cert_file.empty() != security.key_file.empty()) {
     return InvalidArgument("connect: a client certificate and its key go together");
@@ -78,7 +80,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
   }
   grpc::ChannelArguments all = arguments;
   if (!security.server_name.empty()) all.SetSslTargetNameOverride(security.server_name);
-  return grpc::CreateCustomChannel(address, credentials, all);
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, all,
+                                                                 std::move(interceptors));
 }
 
 }  // namespace tensord

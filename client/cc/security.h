@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tensord {
 
@@ -26,10 +27,15 @@ struct Security {
   static Security FromEnvironment();
 };
 
+// What hears each call of a channel.
+using Interceptors =
+    std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;
+
 // A channel to the daemon; it connects when it is used. InvalidArgument names the file or the
 // option that is no good, never the token.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
                                                     const Security& security,
-                                                    const grpc::ChannelArguments& arguments);
+                                                    const grpc::ChannelArguments& arguments,
+                                                    Interceptors interceptors = {});
 
 }  // namespace tensord

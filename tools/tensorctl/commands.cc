@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 #include "core/wire/handle.h"
 #include "tools/tensorctl/bench.h"
+#include "tools/tensorctl/replay.h"
 #include "tools/tensorctl/table.h"
 #include "tools/tensorctl/top.h"
 
@@ -192,6 +193,8 @@ absl::Span<const Command> Commands() {
       {"cache clear", "", 0, 0, CacheClear, "forget compiled plans and kernels, on disk as well"},
       {"drain", "", 0, 0, Drain, "finish accepted work, take no more, and end the daemon"},
       {"bench", "", 0, 0, Bench, "round trips, runs a second and bandwidth, as a client sees them"},
+      {"replay", "FILE", 1, 1, Replay,
+       "play what TENSORD_RECORD wrote, and say where the answers differ"},
       {"ping", "", 0, 0, Ping, "round-trip times"},
   };
   return kCommands;

@@ -14,6 +14,11 @@ absl::Status Daemon::Explain(const grpc::Status& status) const {
     return DeadlineExceeded("no answer from {} within {}", options_.address,
                             absl::FormatDuration(options_.timeout));
   }
+  // gRPC's own answer to a call of a later version.
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return Unimplemented("the daemon at {} is older than this tensorctl: upgrade the daemon",
+                         options_.address);
+  }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 

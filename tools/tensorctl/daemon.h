@@ -22,6 +22,7 @@ struct ControlOptions {
   absl::Duration interval = absl::Seconds(1);
   absl::Duration timeout = absl::Seconds(5);
   std::string reason;
+  double speed = 0;  // of replay; 0: as fast as the daemon answers
   bool help = false;
   Show show;                       // see tensorctl.h
   std::vector<std::string> words;  // the command, then what it is about

@@ -36,6 +36,7 @@ std::string Help(const std::string& default_address) {
                     "  --count N           of ping and bench: how many; of buffers: how many at\n"
                     "                      most; of top: so many times, then end\n"
                     "  --interval DURATION between two pictures of top; default 1s\n"
+                    "  --speed N           of replay: 1 is as recorded; default: at once\n"
                     "  --reason TEXT       of sessions kill: what the client is told\n"
                     "  --timeout DURATION  how long to wait for an answer; default 5s\n"
                     "  --help              print this\n\n"
@@ -56,6 +57,10 @@ absl::Status SetFlag(std::string_view name, const std::string& value, ControlOpt
     options.address = value;
   } else if (name == "reason") {
     options.reason = value;
+  } else if (name == "speed") {
+    if (!absl::SimpleAtod(value, &options.speed) || !(options.speed > 0)) {
+      return InvalidArgument("--speed {}: takes a number above 0; 1 is as recorded", value);
+    }
   } else if (name == "count") {
     if (!absl::SimpleAtoi(value, &options.count) || options.count < 1 ||
         options.count > 1'000'000) {
