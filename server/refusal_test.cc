@@ -1,4 +1,6 @@
 // Commands that are refused, and limits: what they say, and that the session goes on.
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +10,11 @@
 
 namespace tensord {
 namespace {
+
+// What only a later version of the protocol has.
+void AddLaterField(google::protobuf::Message& message) {
+  message.GetReflection()->MutableUnknownFields(&message)->AddVarint(1000, 1);
+}
 
 struct Refused {
   const char* name;
@@ -94,7 +101,29 @@ const Refused kRefused[] = {
     {"ReleaseOfNothing", [](TestClient& c) { c.Release({TensorHandle(7)}); },
      grpc::StatusCode::NOT_FOUND, "release: tensor 7.1 does not exist"},
     {"NoVerb", [](TestClient& c) { c.Add(); }, grpc::StatusCode::UNIMPLEMENTED,
-     "this daemon doesn't know its verb"},
+     "doesn't know its verb"},
+    {"VerbOfALaterVersion", [](TestClient& c) { AddLaterField(*c.Add()); },
+     grpc::StatusCode::UNIMPLEMENTED, "(tensord 0.1.0) doesn't know its verb"},
+    {"FieldOfALaterVersionInARun",
+     [](TestClient& c) {
+       AddLaterField(
+           *c.Run(ProgramHandle(0), {TensorHandle(0), TensorHandle(0)}, {TensorHandle(9)}));
+     },
+     grpc::StatusCode::UNIMPLEMENTED, "doesn't know all of its fields"},
+    {"FieldOfALaterVersionInAProgram",
+     [](TestClient& c) {
+       v1::Program program = AddProgram("later", 2);
+       AddLaterField(program);
+       c.Register(ProgramHandle(9), std::move(program));
+     },
+     grpc::StatusCode::UNIMPLEMENTED, "doesn't know all of its fields"},
+    {"FieldOfALaterVersionInANode",
+     [](TestClient& c) {
+       v1::Program program = AddProgram("later", 2);
+       AddLaterField(*program.mutable_nodes(0));
+       c.Register(ProgramHandle(9), std::move(program));
+     },
+     grpc::StatusCode::INVALID_ARGUMENT, "fields that this build doesn't know"},
 };
 
 class RefusedTest : public ServerTest, public testing::WithParamInterface<Refused> {};

@@ -4,6 +4,8 @@
 #include <absl/container/flat_hash_set.h>
 #include <absl/container/inlined_vector.h>
 #include <absl/numeric/int128.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 
 #include <bit>
 #include <string>
@@ -119,6 +121,9 @@ absl::Status CheckIndex(Op op, DType dtype, absl::Span<const Node* const> src) {
 absl::StatusOr<const Node*> DecodeNode(Graph& graph, const v1::Node& message, uint32_t index,
                                        size_t total, const MadeNodes& made,
                                        const WireLimits& limits) {
+  if (!message.GetReflection()->GetUnknownFields(message).empty()) {
+    return InvalidArgument("it has fields that this build doesn't know: upgrade the daemon");
+  }
   TD_ASSIGN_OR_RETURN(const Op op, DecodeOp(message.op()));
   TD_ASSIGN_OR_RETURN(const DType dtype, DecodeDType(op, message.dtype()));
   absl::InlinedVector<const Node*, 4> src;

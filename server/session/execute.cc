@@ -1,6 +1,8 @@
 // Session: what each command does.
 #include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 
 #include <algorithm>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "core/wire/status.h"
 #include "server/session/session.h"
 #include "server/session/updates.h"
@@ -30,6 +33,17 @@ Signature SignatureOf(const Program& program) {
   return signature;
 }
 
+// What a command asks for by fields that this build doesn't know must not be left undone silently:
+// a client may send them only if the daemon offers the feature.
+bool HasUnknownFields(const v1::Command& command) {
+  const auto unknown = [](const google::protobuf::Message& message) {
+    return !message.GetReflection()->GetUnknownFields(message).empty();
+  };
+  return unknown(command) || unknown(command.upload()) || unknown(command.run()) ||
+         unknown(command.release()) || unknown(command.copy()) ||
+         unknown(command.register_program()) || unknown(command.register_program().program());
+}
+
 }  // namespace
 
 Session::Outcome Session::Execute(v1::Command& command) {
@@ -39,7 +53,7 @@ Session::Outcome Session::Execute(v1::Command& command) {
     absl::MutexLock lock(&mu_);
     accepted = !accept_until_ || sequence <= *accept_until_;
   }
-  if (accepted) {
+  if (accepted && !HasUnknownFields(command)) {
     switch (command.verb_case()) {
       case v1::Command::kUpload:
         return ExecuteUpload(sequence, command.upload());
@@ -61,8 +75,13 @@ Session::Outcome Session::Execute(v1::Command& command) {
   if (command.has_copy()) results.push_back(command.copy().handle());
   results.insert(results.end(), command.run().outputs().begin(), command.run().outputs().end());
   const absl::Status status =
-      accepted ? Unimplemented("command {}: this daemon doesn't know its verb", sequence)
-               : Unavailable("command {}: the daemon is shutting down", sequence);
+      accepted
+          ? Unimplemented(
+                "command {}: this daemon (tensord {}) doesn't know {}: the client uses what "
+                "Welcome.features doesn't offer; upgrade the daemon",
+                sequence, kVersion,
+                command.verb_case() == v1::Command::VERB_NOT_SET ? "its verb" : "all of its fields")
+          : Unavailable("command {}: the daemon is shutting down", sequence);
   absl::MutexLock lock(&mu_);
   Fail(sequence, results, status, /*refused=*/true);
   if (command.run().notify()) Complete(sequence, status, 0, 0);
