@@ -85,7 +85,8 @@ absl::Status NoAnswer(const std::shared_ptr<grpc::Channel>& channel, const std::
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
-                                                             const ConnectOptions& options) {
+                                                             const ConnectOptions& options,
+                                                             const Connection* lost) {
   NoteForks();
   TD_RETURN_IF_ERROR(CheckFork());
   v1::Hello hello;
@@ -93,12 +94,20 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   hello.set_priority(priority);
   auto connection = std::unique_ptr<Connection>(new Connection(address));
   TD_ASSIGN_OR_RETURN(Interceptors interceptors, RecordingInterceptors());
-  TD_ASSIGN_OR_RETURN(const auto channel, Dial(address, options.security, ChannelArguments(),
-                                               std::move(interceptors)));
+  std::shared_ptr<grpc::Channel> channel;
+  // One that is not connected may be waiting to try again. A recording tells sessions by channels.
+  if (lost != nullptr && interceptors.empty() &&
+      lost->channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) {
+    channel = lost->channel_;
+  } else {
+    TD_ASSIGN_OR_RETURN(
+        channel, Dial(address, options.security, ChannelArguments(), std::move(interceptors)));
+  }
   if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
     return NoAnswer(channel, address);
   }
   connection->stub_ = v1::SessionService::NewStub(channel);
+  connection->channel_ = std::move(channel);
   hello.set_min_version(kMinProtocolVersion);
   hello.set_max_version(kMaxProtocolVersion);
   hello.set_client_name(options.client_name);

@@ -63,9 +63,11 @@ class Link;
 
 class Connection {
  public:
-  // Unavailable if no daemon answers within the connect timeout.
+  // Unavailable if no daemon answers within the connect timeout. `lost` is a session that is over
+  // with the same daemon by the same options: what it found connected is used again.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address,
-                                                          const ConnectOptions& options);
+                                                          const ConnectOptions& options,
+                                                          const Connection* lost = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -125,6 +127,7 @@ class Connection {
                             absl::Time deadline);
 
   const std::string address_;
+  std::shared_ptr<grpc::Channel> channel_;  // also a session's that takes this one's place
   std::unique_ptr<v1::SessionService::Stub> stub_;
   std::unique_ptr<Link> link_;
 };

@@ -80,7 +80,7 @@ absl::Status Session::AwaitRoom() {
 
 absl::Status Session::ReplaceConnection(const std::shared_ptr<Connection>& lost) {
   TD_ASSIGN_OR_RETURN(std::shared_ptr<Connection> fresh,
-                      Connection::Open(lost->address(), options_));
+                      Connection::Open(lost->address(), options_, lost.get()));
   if (DevicesOf(fresh.get()) != devices_) {
     return FailedPrecondition(
         "the daemon at {} has other devices now: {} instead of {}; connect again", lost->address(),
