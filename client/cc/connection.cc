@@ -113,7 +113,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   hello.set_client_name(options.client_name);
   hello.set_lease_ms(static_cast<uint32_t>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(options.lease), 0, std::numeric_limits<uint32_t>::max())));
-  connection->link_ = std::make_unique<Link>(address, *connection->stub_, std::move(hello));
+  connection->link_ = std::make_unique<Link>(
+      address, *connection->stub_, std::move(hello), [channel = connection->channel_] {
+        grpc::experimental::ChannelResetConnectionBackoff(channel.get());
+      });
   TD_RETURN_IF_ERROR(connection->link_->Open(absl::Now() + options.connect_timeout));
   return connection;
 }

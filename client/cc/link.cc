@@ -1,8 +1,10 @@
 #include "client/cc/link.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,10 +17,23 @@ namespace {
 
 constexpr absl::Duration kFirstBackOff = absl::Milliseconds(50);
 constexpr absl::Duration kLastBackOff = absl::Milliseconds(500);
+// How often a look is taken at the socket's file. That costs a hundredth of trying to connect, so
+// that it can be done more often.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
 // How often a call beside the stream is made in vain although the stream lives.
 constexpr int kMaxInVain = 5;
 // For a goodbye to a daemon that doesn't answer.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
+
+// Nothing for what is no unix socket, or isn't there.
+std::optional<SocketFile> SocketFileOf(const std::string& address) {
+  struct stat file;
+  if (!absl::StartsWith(address, "unix:") || stat(address.c_str() + 5, &file) != 0) {
+    return std::nullopt;
+  }
+  return SocketFile{
+      .inode = file.st_ino, .changed_s = file.st_ctim.tv_sec, .changed_ns = file.st_ctim.tv_nsec};
+}
 
 }  // namespace
 
@@ -111,8 +126,12 @@ class Link::Stream : public grpc::ClientBidiReactor<v1::ClientFrame, v1::ServerF
   bool closed_ = false;
 };
 
-Link::Link(std::string address, v1::SessionService::Stub& stub, v1::Hello hello)
-    : address_(std::move(address)), stub_(stub), hello_(std::move(hello)) {}
+Link::Link(std::string address, v1::SessionService::Stub& stub, v1::Hello hello,
+           std::function<void()> hurry)
+    : address_(std::move(address)),
+      stub_(stub),
+      hello_(std::move(hello)),
+      hurry_(std::move(hurry)) {}
 
 Link::~Link() {
   Close();
@@ -200,8 +219,10 @@ void Link::Greeted(const v1::Welcome& welcome) {
                     absl::ToDoubleSeconds(absl::Now() - cut_at_)));
   }
   state_ = State::kLive;
+  socket_ = SocketFileOf(address_);
   retry_.reset();
   lease_end_.reset();
+  look_.reset();
 }
 
 void Link::StreamDone(const grpc::Status& status) {
@@ -242,7 +263,19 @@ void Link::Cut(const grpc::Status& status) {
   attempts_ = 0;
   Say(fmt::format("connection to {} lost: {}; reconnecting", address_, cut_by_));
   At(cut_at_ + lease_, lease_end_, &Link::LeaseOver);
+  if (socket_) At(cut_at_ + kLookEvery, look_, &Link::LookForDaemon);
   StartStream();
+}
+
+// gRPC's back-off grows with the time that the daemon was away, up to half a second, which is what
+// a client would be late by.
+void Link::LookForDaemon() {
+  const std::optional<SocketFile> found = SocketFileOf(address_);
+  if (found && found != socket_) {
+    socket_ = found;
+    in_a_hurry_ = true;
+  }
+  At(absl::Now() + kLookEvery, look_, &Link::LookForDaemon);
 }
 
 void Link::LeaseOver() {
@@ -257,6 +290,7 @@ void Link::End(absl::Status why) {
   ended_ = std::move(why);
   retry_.reset();
   lease_end_.reset();
+  look_.reset();
   log_.Drop();
   if (opened && !closed_by_us_) Say(std::string(Message(ended_)));
 }
@@ -273,13 +307,16 @@ void Link::At(absl::Time when, std::unique_ptr<grpc::Alarm>& alarm, void (Link::
   ++alarms_;
   alarm->Set(absl::ToChronoTime(when), [this, tick, cut = cut_at_](bool in_time) {
     std::string said;
+    std::function<void()> hurry;  // may outlive this object
     {
       absl::MutexLock lock(&mu_);
       --alarms_;
       if (in_time && state_ == State::kCut && cut_at_ == cut) (this->*tick)();
+      if (std::exchange(in_a_hurry_, false)) hurry = hurry_;
       said.swap(said_);
     }
     LogLines(said);
+    if (hurry) hurry();
   });
 }
 

@@ -19,6 +19,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,10 +36,18 @@ absl::Status FromGrpc(const grpc::Status& status);
 // Without a deadline if it is the infinite future.
 std::unique_ptr<grpc::ClientContext> ContextUntil(absl::Time deadline);
 
+// A unix socket's file, of which each daemon makes one of its own.
+struct SocketFile {
+  uint64_t inode = 0;
+  int64_t changed_s = 0, changed_ns = 0;
+  friend bool operator==(const SocketFile&, const SocketFile&) = default;
+};
+
 class Link {
  public:
-  // `stub` outlives the link.
-  Link(std::string address, v1::SessionService::Stub& stub, v1::Hello hello);
+  // `stub` outlives the link. `hurry` has gRPC try to connect at once where it waits to try again.
+  Link(std::string address, v1::SessionService::Stub& stub, v1::Hello hello,
+       std::function<void()> hurry);
   // Ends the session, and waits until gRPC has let go of this object.
   ~Link();
   Link(const Link&) = delete;
@@ -97,6 +106,8 @@ class Link {
   void At(absl::Time when, std::unique_ptr<grpc::Alarm>& alarm, void (Link::*tick)())
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void LeaseOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether a daemon has made the socket anew; again and again while the session is cut.
+  void LookForDaemon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Duration BackOff(int attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What is to be logged, which happens without the lock.
   void Say(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { said_ += text + "\n"; }
@@ -104,6 +115,7 @@ class Link {
   const std::string address_;
   v1::SessionService::Stub& stub_;
   const v1::Hello hello_;
+  const std::function<void()> hurry_;
   v1::Welcome welcome_;  // fixed once Open has returned
 
   mutable absl::Mutex mu_;
@@ -119,8 +131,11 @@ class Link {
   absl::Time cut_at_ ABSL_GUARDED_BY(mu_);
   std::string cut_by_ ABSL_GUARDED_BY(mu_);
   int attempts_ ABSL_GUARDED_BY(mu_) = 0;  // to resume, since then
-  std::unique_ptr<grpc::Alarm> retry_ ABSL_GUARDED_BY(mu_), lease_end_ ABSL_GUARDED_BY(mu_);
-  int alarms_ ABSL_GUARDED_BY(mu_) = 0;  // whose callbacks are still to come
+  std::unique_ptr<grpc::Alarm> retry_ ABSL_GUARDED_BY(mu_),
+      lease_end_ ABSL_GUARDED_BY(mu_), look_ ABSL_GUARDED_BY(mu_);
+  std::optional<SocketFile> socket_ ABSL_GUARDED_BY(mu_);  // of the daemon last connected to
+  bool in_a_hurry_ ABSL_GUARDED_BY(mu_) = false;           // to connect, without the lock
+  int alarms_ ABSL_GUARDED_BY(mu_) = 0;                    // whose callbacks are still to come
   absl::BitGen random_ ABSL_GUARDED_BY(mu_);
   std::string said_ ABSL_GUARDED_BY(mu_);
   uint64_t last_transfer_ ABSL_GUARDED_BY(mu_) = 0;
