@@ -21,13 +21,20 @@ TEST_F(ServerTest, WelcomeSaysWhatThereIs) {
 
 TEST_F(ServerTest, ClientsOfOtherVersionsLearnTheRemedy) {
   StartServer();
-  TestClient client(channel_);
-  EXPECT_FALSE(client.Hello({.min_version = 2, .max_version = 3}));
-  const grpc::Status status = client.Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(status.error_message(),
-            "the client speaks protocol versions 2 to 3, this daemon (tensord 0.1.0) speaks 1 to "
-            "1: upgrade the daemon");
+  const struct {
+    uint32_t min, max;
+    const char* remedy;
+  } kOthers[] = {{2, 3, "upgrade the daemon"}, {0, 0, "upgrade the client"}};
+  for (const auto& other : kOthers) {
+    TestClient client(channel_);
+    EXPECT_FALSE(client.Hello({.min_version = other.min, .max_version = other.max}));
+    const grpc::Status status = client.Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(status.error_message(),
+              fmt::format("the client speaks protocol versions {} to {}, this daemon (tensord "
+                          "0.1.0) speaks 1 to 1: {}",
+                          other.min, other.max, other.remedy));
+  }
   TestClient range(channel_);
   EXPECT_TRUE(range.Hello({.min_version = 0, .max_version = 9}));
   EXPECT_EQ(range.welcome.version(), 1u);
