@@ -46,6 +46,7 @@ struct Flags {
   int64_t max_graph_nodes = 0;
   uint64_t max_tensor_bytes = 0;
   uint64_t max_session_bytes = 0;
+  absl::Duration launch_timeout, run_timeout;
   absl::Duration session_lease;
   absl::Duration drain_timeout;
   std::string log_level;

@@ -136,6 +136,7 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
        .metrics_listen = flags.metrics_listen,
        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
        .limits = limits,
+       .stalls = {.launch = flags.launch_timeout, .run = flags.run_timeout},
        .drain = TerminateOnce(),
        .compile_threads = static_cast<int>(flags.compile_threads)},
       std::move(runtime));

@@ -46,6 +46,10 @@ void EnablePlugins() {
   static_cast<void>(once);
 }
 
+bool IsDone(Device* device) {
+  return device->timeline().Reached(device->timeline().last_reserved());
+}
+
 CallObserver ObserverOf(Metrics* metrics) {
   if (metrics == nullptr) return nullptr;
   return [metrics](std::string_view method, absl::Duration duration, absl::StatusCode code) {
@@ -62,6 +66,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
       scheduler_(options.scheduling),
       runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
                         : std::move(runtime)),
+      stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
                  .work_pool = work_pool_,
@@ -169,6 +174,7 @@ bool Server::Drain(absl::Duration timeout) {
   drained_ = true;
   const absl::Time deadline = absl::Now() + timeout;
   bool finished = true;
+  const uint64_t given_up_before = registry_.gave_up();
   if (grpc_ != nullptr) {
     grpc_->GetHealthCheckService()->SetServingStatus(false);
     // Who connects from here on waits for the next daemon.
@@ -177,13 +183,23 @@ bool Server::Drain(absl::Duration timeout) {
     // Looks again and again rather than being told: it happens once in a daemon's life.
     const auto all_idle = [this] {
       const auto sessions = registry_.List();
+      const auto devices = runtime_->devices();
       return std::all_of(sessions.begin(), sessions.end(),
-                         [](const auto& session) { return session->Idle(); });
+                         [](const auto& session) { return session->Idle(); }) &&
+             std::all_of(devices.begin(), devices.end(), IsDone);  // also for those who have left
     };
     while (!(finished = all_idle()) && absl::Now() < deadline)
       absl::SleepFor(absl::Milliseconds(2));
     const absl::Status last_word = Unavailable("the daemon is shutting down");
-    for (const auto& session : registry_.List()) session->Close(last_word);
+    for (const auto& session : registry_.List()) registry_.GiveUp(*session, last_word);
+    // Now, or before: a lease may have ended meanwhile.
+    finished = finished && registry_.gave_up() == given_up_before;
+    for (Device* device : runtime_->devices()) {
+      if (IsDone(device)) continue;
+      Log("server").warn("gave up unfinished work device={} lists={}", device->name(),
+                         device->timeline().last_reserved() -
+                             device->timeline().signal()->value.load(std::memory_order_relaxed));
+    }
     // In-process channels break off at a shutdown what their clients have not read yet.
     const absl::Time end = absl::Now() + kLastWords;
     calls_.AwaitNone(end);
@@ -198,6 +214,7 @@ bool Server::Drain(absl::Duration timeout) {
   // Pools stop before the runtime that they use, and are still there for its devices' last words.
   compile_pool_.Stop();
   work_pool_.Stop();
+  stall_watch_ = nullptr;
   runtime_ = nullptr;
   Log("server").info("ended all_work_finished={}", finished);
   return finished;

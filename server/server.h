@@ -31,6 +31,7 @@
 #include "server/service/session_service.h"
 #include "server/session/registry.h"
 #include "server/session/worker_pool.h"
+#include "server/stall_watch.h"
 
 namespace tensord {
 
@@ -45,6 +46,7 @@ struct ServerOptions {
   int metrics_sessions = 20;   // that have metrics of their own
   SessionLimits limits;
   SchedulerOptions scheduling;
+  StallLimits stalls;
   // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
   std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
@@ -74,7 +76,7 @@ class Server {
   std::function<bool(absl::Duration patience)> Probe();
 
   // Tells health checks and sessions that the daemon goes away, refuses new work, finishes what was
-  // accepted within `timeout`, and ends. Returns whether all was finished.
+  // accepted within `timeout`, and ends. Returns whether all was finished, and nothing given up.
   bool Drain(absl::Duration timeout);
 
  private:
@@ -88,6 +90,7 @@ class Server {
   WorkerPool work_pool_;
   Scheduler scheduler_;
   std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<StallWatch> stall_watch_;
   SessionRegistry registry_;
   CallCount calls_;
   Authenticator authenticator_;

@@ -207,11 +207,13 @@ TEST_F(ServerTest, AFaultOnTheDevicePoisonsRunsThatWereQueuedBehindIt) {
   runtime_->device().Unhold();
   const v1::Completion* completion = client->ReadCompletion(4);
   ASSERT_NE(completion, nullptr);
-  EXPECT_EQ(completion->status().message(), "kernel 'sum' faulted");
+  EXPECT_EQ(completion->status().message(),
+            "run of program 'sum' in session-1: kernel 'sum' faulted");
   completion = client->ReadCompletion(5);
   ASSERT_NE(completion, nullptr);
   EXPECT_EQ(completion->status().code(), 0u);
-  EXPECT_EQ(client->Wait(TensorHandle(2)).message(), "kernel 'sum' faulted");
+  EXPECT_EQ(client->Wait(TensorHandle(2)).message(),
+            "run of program 'sum' in session-1: kernel 'sum' faulted");
 }
 
 TEST_F(ServerTest, AMalformedGraphIsRefusedAndTheSessionGoesOn) {

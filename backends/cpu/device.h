@@ -1,6 +1,6 @@
 // The machine's processor as a device with a queue: one thread drains the command lists, a pool of
 // workers shares each launch. A kernel that faults fails its command list, named, and no other.
-// An endless loop in a kernel can't be stopped; it holds the queue for good. Thread-safe.
+// One that doesn't end can be stopped. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +36,14 @@ class Device final : public tensord::Device, private hcq::Executor {
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const std::string& binary,
                                                      const std::string& entry) override;
   absl::Status Submit(CommandList list) override { return queue_.Submit(std::move(list)); }
+  Progress progress() override { return queue_.progress(); }
+  void Abandon(uint64_t value, const absl::Status& why) override { queue_.Abandon(value, why); }
 
  private:
   absl::Status Exec(const ExecCommand& command) override;
   absl::Status Copy(const CopyCommand& command) override;
+  void Stop() override { pool_.Stop(); }
+  void Restart() override { pool_.Restart(); }
 
   const DeviceOptions options_;
   const Target target_;

@@ -79,6 +79,47 @@ TEST_F(CpuDeviceTest, ACopyFromABadAddressIsContained) {
             "0");
 }
 
+// Some workgroups of it never end, as a kernel may that nobody has proven to.
+void Spin(void* const* buffers, const int64_t*, int64_t grid_index) {
+  auto* begun = static_cast<volatile int64_t*>(buffers[0]);
+  begun[grid_index] = 1;
+  while (begun[grid_index] == 1 && grid_index % 2 == 0) {  // of volatile reads, so it is no error
+  }
+}
+
+TEST_F(CpuDeviceTest, AKernelThatNeverEndsIsStoppedAndSparesTheOthers) {
+  const Kernel endless("endless", Spin), good("write", WriteIndex);
+  for (const int64_t grid : {1, 2, 3, 100}) {
+    std::vector<int64_t> begun(grid), values(1000);
+    const KernelArgs spin_args{.buffers = {begun.data()}, .variables = {}};
+    const KernelArgs good_args{.buffers = {values.data()}, .variables = {5}};
+    const uint64_t hung = Submit([&](CommandList& list) {
+      list.Exec(&endless, &spin_args, grid);
+      list.Exec(&good, &good_args, 1000);
+    });
+    const uint64_t done = Submit([&](CommandList& list) { list.Exec(&good, &good_args, 500); });
+    while (device_.progress().list != hung || static_cast<volatile int64_t&>(begun[0]) == 0) {
+    }
+    device_.Abandon(hung, DeadlineExceeded("it took too long"));
+    ASSERT_TRUE(WaitFor(done).ok());
+    EXPECT_EQ(Message(WaitFor(hung)), "CPU:7: kernel 'endless' was stopped: it took too long");
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(values[i], i < 500 ? i + 5 : 0);
+  }
+}
+
+TEST(CpuDeviceCloseTest, AKernelThatNeverEndsDoesNotKeepTheDeviceOpen) {
+  const Kernel endless("endless", Spin);
+  std::vector<int64_t> begun(8);
+  const KernelArgs args{.buffers = {begun.data()}, .variables = {}};
+  Device device({.name = "CPU:0", .threads = 3, .memory_bytes = 1 << 20}, Target());
+  CommandList list;
+  list.Exec(&endless, &args, 8);
+  list.Signal(device.timeline().signal(), device.timeline().Reserve());
+  ASSERT_TRUE(device.Submit(std::move(list)).ok());
+  while (static_cast<volatile int64_t&>(begun[0]) == 0) {
+  }
+}
+
 void ReadRounding(void* const* buffers, const int64_t*, int64_t grid_index) {
   static_cast<int*>(buffers[0])[grid_index] = std::fegetround();
 }

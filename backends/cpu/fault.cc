@@ -15,6 +15,8 @@ namespace tensord::cpu {
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+// Ignored unless somebody handles it, and not used by debuggers.
+constexpr int kInterrupt = SIGURG;
 constexpr const char* kNames[] = {"segmentation fault", "bus error", "arithmetic fault",
                                   "illegal instruction"};
 
@@ -22,6 +24,7 @@ constexpr const char* kNames[] = {"segmentation fault", "bus error", "arithmetic
 struct ThreadState {
   sigjmp_buf jump;
   volatile sig_atomic_t armed;  // the thread is inside a body
+  const std::atomic<bool>* stop;
   Fault fault;
   GuardState guard;
 };
@@ -29,15 +32,28 @@ constinit thread_local ThreadState thread_state = {};
 
 struct sigaction previous[std::size(kSignals)];
 
+[[noreturn]] void Leave(ThreadState& state, const Fault& fault, void* context) {
+  state.armed = 0;
+  state.fault = fault;
+  // As a return from the handler would do; here, and not in each sigsetjmp, for its system call.
+  pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
+  siglongjmp(state.jump, 1);
+}
+
+// A signal that comes late finds the thread outside, or in a body that nobody stops.
+void OnInterrupt(int signal, siginfo_t* info, void* context) {
+  ThreadState& state = thread_state;
+  if (!state.armed || !state.stop->load(std::memory_order_relaxed)) return;
+  Leave(state, {signal, info->si_code, 0, state.guard.workgroup}, context);
+}
+
 void OnFault(int signal, siginfo_t* info, void* context) {
   ThreadState& state = thread_state;
   if (state.armed && info->si_code > 0) {  // <= 0: sent by somebody, not by an instruction
-    state.armed = 0;
-    state.fault = {signal, info->si_code, reinterpret_cast<uintptr_t>(info->si_addr),
-                   state.guard.workgroup};
-    // As a return from this handler would do; here, and not in each sigsetjmp, for its system call.
-    pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
-    siglongjmp(state.jump, 1);
+    Leave(
+        state,
+        {signal, info->si_code, reinterpret_cast<uintptr_t>(info->si_addr), state.guard.workgroup},
+        context);
   }
   // Not ours: as if this handler were not there.
   for (size_t i = 0; i < std::size(kSignals); ++i) {
@@ -61,6 +77,11 @@ bool InstallHandlers() {
     sigemptyset(&action.sa_mask);
     sigaction(kSignals[i], &action, &previous[i]);
   }
+  struct sigaction action = {};
+  action.sa_sigaction = OnInterrupt;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(kInterrupt, &action, nullptr);
   return true;
 }
 
@@ -89,6 +110,7 @@ class ThreadSetup {
 }  // namespace
 
 std::string Fault::Describe() const {
+  if (signal == kInterrupt) return fmt::format("request in workgroup {}", workgroup);
   std::string text = "fault";
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     if (kSignals[i] == signal) text = kNames[i];
@@ -99,7 +121,10 @@ std::string Fault::Describe() const {
   return fmt::format("{} at address {:#x} in workgroup {}", text, address, workgroup);
 }
 
-bool RunGuarded(void (*body)(void* context, GuardState& guard), void* context, Fault* fault) {
+void Interrupt(pthread_t thread) { pthread_kill(thread, kInterrupt); }
+
+bool RunGuarded(void (*body)(void* context, GuardState& guard), void* context,
+                const std::atomic<bool>& stop, Fault* fault) {
   static thread_local ThreadSetup setup;
   (void)setup;
   ThreadState& state = thread_state;
@@ -109,7 +134,14 @@ bool RunGuarded(void (*body)(void* context, GuardState& guard), void* context, F
     return false;
   }
   state.guard.workgroup = 0;
+  state.stop = &stop;
   state.armed = 1;
+  // Sequentially consistent: either the request is seen here, or its signal comes after `armed`.
+  if (stop.load(std::memory_order_seq_cst)) {
+    state.armed = 0;
+    *fault = {kInterrupt, 0, 0, 0};
+    return false;
+  }
   body(context, state.guard);
   state.armed = 0;
   return true;

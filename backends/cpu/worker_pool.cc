@@ -24,7 +24,17 @@ WorkerPool::~WorkerPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+void WorkerPool::Stop() {
+  stop_launch_.store(true, std::memory_order_seq_cst);  // see RunGuarded
+  for (std::thread& worker : workers_) Interrupt(worker.native_handle());
+  if (const pthread_t runner = runner_.load(std::memory_order_seq_cst)) Interrupt(runner);
+}
+
+void WorkerPool::Restart() { stop_launch_.store(false, std::memory_order_seq_cst); }
+
 std::optional<Fault> WorkerPool::Run(const Launch& launch) {
+  // Before it looks whether it is to stop.
+  runner_.store(pthread_self(), std::memory_order_seq_cst);
   launch_ = launch;
   next_.store(0, std::memory_order_relaxed);
   // Big enough that taking them costs little, small enough that all threads end together.
@@ -78,7 +88,7 @@ void WorkerPool::RunShare() {
     }
   };
   Fault fault;
-  if (RunGuarded(body, this, &fault)) return;
+  if (RunGuarded(body, this, stop_launch_, &fault)) return;
   next_.store(launch_.grid, std::memory_order_relaxed);  // the others take no more
   absl::MutexLock lock(&mu_);
   if (!fault_) fault_ = fault;

@@ -3,7 +3,7 @@
 // and then sleep.
 //
 //   WorkerPool pool("CPU:0", 8);
-//   TD_RETURN_IF_ERROR(pool.Run({.function = f, .buffers = b, .variables = v, .grid = 64}, name));
+//   const std::optional<Fault> fault = pool.Run({.function = f, .buffers = b, .grid = 64});
 //
 // Run is called by one thread at a time.
 #pragma once
@@ -43,6 +43,11 @@ class WorkerPool {
   // first fault.
   std::optional<Fault> Run(const Launch& launch);
 
+  // Launches, also one that runs now, are stopped where they are and say so, until Restart. On any
+  // thread, one at a time.
+  void Stop();
+  void Restart();
+
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
  private:
@@ -63,8 +68,10 @@ class WorkerPool {
   alignas(64) std::atomic<int64_t> next_{
       0};  // workgroup; only a number, the gate publishes launch_
   alignas(64) std::atomic<bool> stop_{false};
-  hcq::EventCount opened_;  // the gate; also stop_
-  hcq::EventCount left_;    // everybody, after the gate was closed
+  std::atomic<bool> stop_launch_{false};
+  std::atomic<pthread_t> runner_{};  // the thread that has called Run
+  hcq::EventCount opened_;           // the gate; also stop_
+  hcq::EventCount left_;             // everybody, after the gate was closed
   absl::Mutex mu_;
   std::optional<Fault> fault_ ABSL_GUARDED_BY(mu_);  // the first one of the launch
   std::vector<std::thread> workers_;

@@ -25,6 +25,8 @@ class NoDevice final : public Device {
     std::abort();
   }
   absl::Status Submit(CommandList) override { std::abort(); }
+  Progress progress() override { std::abort(); }
+  void Abandon(uint64_t, const absl::Status&) override { std::abort(); }
 
  private:
   std::string name_;

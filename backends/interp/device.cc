@@ -59,7 +59,8 @@ absl::Status Device::Exec(const ExecCommand& command) {
   TD_RETURN_IF_ERROR(
       static_cast<const Kernel&>(*command.kernel)
           .interpreter()
-          .Run(buffers, {.grid = command.grid, .variables = command.args->variables}),
+          .Run(buffers,
+               {.grid = command.grid, .variables = command.args->variables, .stop = &stop_}),
       "{}", options_.name);
   return absl::OkStatus();
 }

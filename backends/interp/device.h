@@ -3,6 +3,7 @@
 // kernel, the node and what it computes. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,17 +33,22 @@ class Device final : public tensord::Device, private hcq::Executor {
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const std::string& binary,
                                                      const std::string& entry) override;
   absl::Status Submit(CommandList list) override { return queue_.Submit(std::move(list)); }
+  Progress progress() override { return queue_.progress(); }
+  void Abandon(uint64_t value, const absl::Status& why) override { queue_.Abandon(value, why); }
 
  private:
   absl::Status Exec(const ExecCommand& command) override;
   absl::Status Copy(const CopyCommand& command) override;
+  void Stop() override { stop_.store(true, std::memory_order_relaxed); }
+  void Restart() override { stop_.store(false, std::memory_order_relaxed); }
 
   const DeviceOptions options_;
   const Target target_;
   const std::shared_ptr<MemoryMap> map_;
   Allocator allocator_;
   hcq::HostTimeline timeline_;
-  hcq::HostQueue queue_;  // last: its thread uses all of the above
+  std::atomic<bool> stop_{false};  // relaxed: a request
+  hcq::HostQueue queue_;           // last: its thread uses all of the above
 };
 
 }  // namespace tensord::interp

@@ -59,6 +59,7 @@ class Machine {
   absl::Status Run() {
     TD_RETURN_IF_ERROR(Prepare());
     for (group_ = 0; group_ < launch_.grid; ++group_) {
+      TD_RETURN_IF_ERROR(CheckStop());
       TD_RETURN_IF_ERROR(Execute(0, interpreter_.code_.size()));
     }
     return absl::OkStatus();
@@ -120,6 +121,14 @@ class Machine {
                               Buffer(access).bytes / static_cast<uint64_t>(ItemSize(param->dtype)));
   }
 
+  absl::Status CheckStop() const {
+    // A request, which publishes nothing.
+    if (launch_.stop == nullptr || !launch_.stop->load(std::memory_order_relaxed)) [[likely]] {
+      return absl::OkStatus();
+    }
+    return Cancelled("kernel '{}' was stopped", program_.name);
+  }
+
   absl::Status Execute(size_t from, size_t to) {
     for (size_t at = from; at < to; ++at) {
       const Instruction& instruction = interpreter_.code_[at];
@@ -134,6 +143,7 @@ class Machine {
         return Fault(instruction, 0, "the loop ends at {}, behind its bound", end);
       }
       for (int64_t i = 0; i < end; ++i) {
+        TD_RETURN_IF_ERROR(CheckStop());
         values_[instruction.result] = Scalar::Int(DType::kIndex, i);
         TD_RETURN_IF_ERROR(Execute(at + 1, instruction.end));
       }

@@ -16,6 +16,7 @@
 #include <absl/status/status.h>
 #include <absl/types/span.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,6 +41,7 @@ class Interpreter {
     // No element may be stored twice, but for reading and storing in place: what a compiler that
     // computes nothing twice should give.
     bool stores_once = false;
+    const std::atomic<bool>* stop = nullptr;  // ends with an error soon after this is true
   };
 
   // The program and its nodes outlive this. It passes VerifyLinear.

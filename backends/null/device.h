@@ -31,6 +31,8 @@ class Device final : public tensord::Device, private hcq::Executor {
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const std::string& binary,
                                                      const std::string& entry) override;
   absl::Status Submit(CommandList list) override { return queue_.Submit(std::move(list)); }
+  Progress progress() override { return queue_.progress(); }
+  void Abandon(uint64_t value, const absl::Status& why) override { queue_.Abandon(value, why); }
   bool executes() const override { return false; }
 
  private:

@@ -40,8 +40,6 @@ Device::Device(DeviceOptions options, Target target)
       clock_ns_(hcq::MonotonicNs()),
       queue_({.device_name = options_.name}, timeline_, *this) {}
 
-Device::~Device() { closed_.Notify(); }
-
 absl::StatusOr<std::unique_ptr<LoadedKernel>> Device::Load(const std::string& /*binary*/,
                                                            const std::string& entry) {
   return std::make_unique<Kernel>(entry);
@@ -54,10 +52,23 @@ absl::Status Device::Serve(double ns) {
   // By comparing rather than by sleeping for `ns`: what one sleep was late is not added to the
   // next.
   const absl::Duration rest = absl::Nanoseconds(clock_ns_ - hcq::MonotonicNs());
-  const bool closed = rest > absl::ZeroDuration() ? closed_.WaitForNotificationWithTimeout(rest)
-                                                  : closed_.HasBeenNotified();
-  if (!closed) return absl::OkStatus();
-  return Cancelled("{}: closed before the work was done", options_.name);
+  if (!AwaitStop(std::max(rest, absl::ZeroDuration()))) return absl::OkStatus();
+  return Cancelled("{}: stopped before the work was done", options_.name);
+}
+
+bool Device::AwaitStop(absl::Duration time) {
+  absl::MutexLock lock(&mu_);
+  return mu_.AwaitWithTimeout(absl::Condition(&stopped_), time);
+}
+
+void Device::Stop() {
+  absl::MutexLock lock(&mu_);
+  stopped_ = true;
+}
+
+void Device::Restart() {
+  absl::MutexLock lock(&mu_);
+  stopped_ = false;
 }
 
 absl::Status Device::Exec(const ExecCommand& command) {
@@ -65,9 +76,9 @@ absl::Status Device::Exec(const ExecCommand& command) {
   const std::string& kernel = command.kernel->name();
   ++launches_;
   if (Means(settings.hang_launch, settings.hang_kernel, launches_, kernel)) {
-    closed_.WaitForNotification();
-    return Cancelled("{}: closed while kernel '{}', launch {}, hung as the settings ask",
-                     options_.name, kernel, launches_);
+    AwaitStop(absl::InfiniteDuration());
+    return Cancelled("{}: kernel '{}', launch {}, hung as the settings ask", options_.name, kernel,
+                     launches_);
   }
   TD_RETURN_IF_ERROR(
       Serve(settings.launch_us * 1e3 + settings.workgroup_ns * static_cast<double>(command.grid)));

@@ -6,7 +6,9 @@
 // carried on. Thread-safe.
 #pragma once
 
-#include <absl/synchronization/notification.h>
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
+#include <absl/time/time.h>
 
 #include <cstdint>
 #include <memory>
@@ -30,7 +32,6 @@ class Device final : public tensord::Device, private hcq::Executor {
  public:
   // Kernels are compiled for `target`, and dropped.
   Device(DeviceOptions options, Target target);
-  ~Device() override;
 
   const std::string& name() const override { return options_.name; }
   const Target& target() const override { return target_; }
@@ -39,6 +40,8 @@ class Device final : public tensord::Device, private hcq::Executor {
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const std::string& binary,
                                                      const std::string& entry) override;
   absl::Status Submit(CommandList list) override { return queue_.Submit(std::move(list)); }
+  Progress progress() override { return queue_.progress(); }
+  void Abandon(uint64_t value, const absl::Status& why) override { queue_.Abandon(value, why); }
   bool executes() const override { return false; }
 
  private:
@@ -48,14 +51,19 @@ class Device final : public tensord::Device, private hcq::Executor {
   bool GoesOn(const LoopCommand& /*command*/) override { return false; }
   uint64_t NowNs() override { return static_cast<uint64_t>(clock_ns_); }
   void Resumed() override;
-  // Lets that much of the device's time pass; Cancelled if the device is closed meanwhile.
+  void Stop() override;
+  void Restart() override;
+  // Lets that much of the device's time pass; Cancelled if it is stopped meanwhile.
   absl::Status Serve(double ns);
+  // Whether it is stopped within that time.
+  bool AwaitStop(absl::Duration time);
 
   const DeviceOptions options_;
   const Target target_;
   hcq::HostAllocator allocator_;
   hcq::HostTimeline timeline_;
-  absl::Notification closed_;
+  absl::Mutex mu_;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // Of the queue's thread.
   int64_t clock_ns_;
   uint64_t launches_ = 0;

@@ -134,6 +134,21 @@ TEST(PacedDeviceTest, AHungLaunchEndsWhenTheDeviceIsClosed) {
   }
 }
 
+TEST(PacedDeviceTest, AHungLaunchThatIsAbandonedLetsTheNextOnesRun) {
+  const auto device = OpenOne({{"hang_kernel", "spin"}, {"launch_us", "1000"}});
+  for (int round = 0; round < 3; ++round) {
+    const List hung(*device, {"a", "spin", "b"});
+    const List behind(*device, {"b"});
+    while (device->progress().list != hung.done) {
+    }
+    device->Abandon(hung.done, DeadlineExceeded("it took too long"));
+    EXPECT_TRUE(device->timeline().Wait(behind.done, absl::InfiniteFuture()).ok());
+    EXPECT_EQ(behind.Ns(), 1'000'000u);
+    const std::string message(Message(device->timeline().Wait(hung.done, absl::InfiniteFuture())));
+    EXPECT_TRUE(message.ends_with("was stopped: it took too long")) << message;
+  }
+}
+
 TEST(PacedDeviceTest, HasTheMemoryThatTheSettingsSay) {
   const auto device = OpenOne({{"memory_mib", "2"}});
   EXPECT_EQ(device->allocator().stats().capacity_bytes, 2u << 20);

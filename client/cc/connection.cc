@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "client/cc/interrupt.h"
 #include "client/cc/link.h"
 #include "client/cc/recorder.h"
 #include "core/base/status.h"
@@ -17,6 +18,8 @@ namespace tensord::client {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
+// For the end of a transfer that was interrupted, if the daemon does not answer.
+constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 // Tensors up to this size travel in the command: a call of its own costs more than the copy.
 constexpr size_t kInlineBytes = 16 << 10;
 
@@ -82,6 +85,18 @@ absl::Status NoAnswer(const std::shared_ptr<grpc::Channel>& channel, const std::
       address, address);
 }
 
+// A call of one message to and fro.
+template <typename Prepare, typename Request, typename Reply>
+grpc::Status CallOnce(v1::SessionService::Stub& stub, Prepare prepare, grpc::ClientContext& context,
+                      const Request& request, Reply& reply) {
+  CallOperations operations(context);
+  const auto call = (stub.*prepare)(&context, request, operations.queue());
+  call->StartCall();
+  grpc::Status done;
+  call->Finish(&reply, &done, operations.tag());
+  return operations.Finished(done);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
@@ -103,8 +118,14 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
     TD_ASSIGN_OR_RETURN(
         channel, Dial(address, options.security, ChannelArguments(), std::move(interceptors)));
   }
-  if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
-    return NoAnswer(channel, address);
+  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  const auto connected = [&](absl::Duration patience) {
+    return channel->WaitForConnected(
+        absl::ToChronoTime(std::min(deadline, absl::Now() + patience)));
+  };
+  while (!connected(absl::Milliseconds(50))) {
+    if (Interrupted()) return InterruptedStatus();
+    if (absl::Now() >= deadline) return NoAnswer(channel, address);
   }
   connection->stub_ = v1::SessionService::NewStub(channel);
   connection->channel_ = std::move(channel);
@@ -233,23 +254,19 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
   const uint64_t bytes = first.total_bytes();
   bool again = false;
   absl::Status unreadable;
-  absl::Status sent = Call(deadline, [&](grpc::ClientContext& context) {
-    v1::UploadReply reply;
-    uint64_t begin = 0;
-    if (std::exchange(again, true)) {
-      // How much has arrived: a call without data tells.
-      first.set_handle(handle);
-      const auto asking = ContextUntil(deadline);
-      const auto asks = stub_->Upload(asking.get(), &reply);
-      asks->Write(first);
-      asks->WritesDone();
-      const grpc::Status told = asks->Finish();
-      if (!told.ok() || reply.bytes() == bytes) return told;
-      begin = reply.bytes();
+  // Sends `chunk` without data, or chunks with data from `begin` on. The reply says how many bytes
+  // the daemon has.
+  v1::UploadReply reply;
+  const auto send = [&](CallOperations& operations, grpc::ClientContext& context,
+                        v1::UploadChunk chunk, std::optional<uint64_t> begin) {
+    const auto writer = stub_->PrepareAsyncUpload(&context, &reply, operations.queue());
+    writer->StartCall(operations.tag());
+    bool open = operations.Await();
+    if (open && !begin) {
+      writer->Write(chunk, operations.tag());
+      operations.Await();
     }
-    v1::UploadChunk chunk = first;
-    const auto writer = stub_->Upload(&context, &reply);
-    for (uint64_t offset = begin; offset < bytes; offset += chunk_bytes) {
+    for (uint64_t offset = begin.value_or(bytes); open && offset < bytes; offset += chunk_bytes) {
       chunk.set_offset(offset);
       chunk.mutable_data()->resize(std::min<uint64_t>(chunk_bytes, bytes - offset));
       if (unreadable.ok()) unreadable = source(offset, absl::MakeSpan(*chunk.mutable_data()));
@@ -258,16 +275,44 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
         chunk.clear_data();
         chunk.set_abandon(true);
       }
-      if (!writer->Write(chunk) || !unreadable.ok()) break;  // Finish says why
+      writer->Write(chunk, operations.tag());
+      open = operations.Await() && unreadable.ok();  // Finish says why it is not
       chunk.Clear();
     }
-    writer->WritesDone();
-    const grpc::Status done = writer->Finish();
+    writer->WritesDone(operations.tag());
+    operations.Await();
+    grpc::Status done;
+    writer->Finish(&done, operations.tag());
+    return operations.Finished(done);
+  };
+  absl::Status sent = Call(deadline, [&](grpc::ClientContext& context) {
+    reply.Clear();
+    uint64_t begin = 0;
+    if (std::exchange(again, true)) {
+      // How much has arrived: a call without data tells.
+      first.set_handle(handle);
+      const auto asking = ContextUntil(deadline);
+      CallOperations operations(*asking);
+      const grpc::Status told = send(operations, *asking, first, std::nullopt);
+      if (!told.ok() || reply.bytes() == bytes) return told;
+      begin = reply.bytes();
+    }
+    CallOperations operations(context);
+    const grpc::Status done = send(operations, context, first, begin);
     if (!done.ok() || !unreadable.ok() || reply.bytes() == bytes) return done;
     return grpc::Status(grpc::StatusCode::UNAVAILABLE,
                         fmt::format("the upload ended after {} of {} bytes", reply.bytes(), bytes));
   });
-  return unreadable.ok() ? sent : unreadable;  // what the daemon says of it, we know
+  if (!unreadable.ok()) return unreadable;  // what the daemon says of it, we know
+  if (absl::IsCancelled(sent) && link_->ended().ok()) {
+    // Else the transfer would stay open, and hold up the commands behind it.
+    const auto context = ContextUntil(std::min(deadline, absl::Now() + kFarewell));
+    CallOperations operations(*context, /*interruptible=*/false);
+    first.set_handle(handle);
+    first.set_abandon(true);
+    send(operations, *context, first, std::nullopt).ok();  // it is lost together with the session
+  }
+  return sent;
 }
 
 absl::Status Connection::Download(uint64_t handle, absl::Span<char> out, absl::Time deadline) {
@@ -289,12 +334,17 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
   request.set_after_sequence(link_->last_sequence());
   uint64_t received = 0;
   absl::Status wrong;
-  const absl::Status done = Call(deadline, [&](grpc::ClientContext& context) {
+  const auto attempt = [&](grpc::ClientContext& context) {
+    CallOperations operations(context);
     request.set_offset(received);
-    const auto reader = stub_->Download(&context, request);
+    const auto reader = stub_->PrepareAsyncDownload(&context, request, operations.queue());
+    reader->StartCall(operations.tag());
     v1::DownloadChunk chunk;
     bool first = true;
-    while (wrong.ok() && reader->Read(&chunk)) {
+    for (bool open = operations.Await(); open;) {
+      reader->Read(&chunk, operations.tag());
+      open = operations.Await();
+      if (!open) break;
       const std::string& data = chunk.data();
       // If it was overwritten before all was here, it comes anew.
       if (std::exchange(first, false)) {
@@ -308,12 +358,15 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
         wrong = sink(received, data);
       }
       if (wrong.ok()) received += data.size();
+      open = wrong.ok();
     }
-    if (wrong.ok()) return reader->Finish();
-    context.TryCancel();
-    static_cast<void>(reader->Finish());
-    return grpc::Status::OK;
-  });
+    if (!wrong.ok()) context.TryCancel();
+    grpc::Status done;
+    reader->Finish(&done, operations.tag());
+    done = operations.Finished(done);
+    return wrong.ok() ? done : grpc::Status::OK;
+  };
+  const absl::Status done = Call(deadline, attempt);
   TD_RETURN_IF_ERROR(wrong);
   TD_RETURN_IF_ERROR(done);
   if (received != bytes) {
@@ -332,7 +385,7 @@ absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,
   request.set_handle(handle);
   v1::WaitReply reply;
   TD_RETURN_IF_ERROR(Call(deadline, [&](grpc::ClientContext& context) {
-    return stub_->Wait(&context, request, &reply);
+    return CallOnce(*stub_, &v1::SessionService::Stub::PrepareAsyncWait, context, request, reply);
   }));
   if (kernels) kernels->assign(reply.kernels().begin(), reply.kernels().end());
   return Decode(reply.status());
@@ -344,7 +397,8 @@ absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
   request.set_session_token(welcome().session_token());
   v1::CountersReply reply;
   TD_RETURN_IF_ERROR(Call(deadline, [&](grpc::ClientContext& context) {
-    return stub_->Counters(&context, request, &reply);
+    return CallOnce(*stub_, &v1::SessionService::Stub::PrepareAsyncCounters, context, request,
+                    reply);
   }));
   return reply;
 }

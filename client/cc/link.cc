@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/cc/interrupt.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 
@@ -146,10 +147,11 @@ absl::Status Link::Open(absl::Time deadline) {
   absl::MutexLock lock(&mu_);
   StartStream();
   auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_ != State::kOpening; };
-  if (!mu_.AwaitWithDeadline(absl::Condition(&settled), deadline)) {
+  const absl::Status waited = AwaitInterruptibly(mu_, absl::Condition(&settled), deadline);
+  if (absl::IsDeadlineExceeded(waited)) {
     return DeadlineExceeded("{} did not answer in time", address_);
   }
-  return ended_;
+  return waited.ok() ? ended_ : waited;
 }
 
 void Link::Close() {
@@ -373,11 +375,12 @@ absl::Status Link::AwaitRoom(absl::Time deadline) {
   absl::MutexLock lock(&mu_);
   auto room = [this]()
                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return log_.has_room() || !ended_.ok(); };
-  if (!mu_.AwaitWithDeadline(absl::Condition(&room), deadline)) {
+  const absl::Status waited = AwaitInterruptibly(mu_, absl::Condition(&room), deadline);
+  if (absl::IsDeadlineExceeded(waited)) {
     return DeadlineExceeded("{} has {} commands queued and takes no more in time", address_,
                             log_.pending());
   }
-  return ended_;
+  return waited.ok() ? ended_ : waited;
 }
 
 std::optional<absl::Status> Link::AwaitRun(uint64_t sequence, absl::Time deadline) {
@@ -385,9 +388,11 @@ std::optional<absl::Status> Link::AwaitRun(uint64_t sequence, absl::Time deadlin
   auto settled = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !log_.is_running(sequence) || !ended_.ok();
   };
-  if (!mu_.AwaitWithDeadline(absl::Condition(&settled), deadline)) {
+  const absl::Status waited = AwaitInterruptibly(mu_, absl::Condition(&settled), deadline);
+  if (absl::IsDeadlineExceeded(waited)) {
     return DeadlineExceeded("{} did not finish the run in time", address_);
   }
+  TD_RETURN_IF_ERROR(waited);
   if (!ended_.ok()) return ended_;
   return log_.Outcome(sequence);
 }
@@ -433,10 +438,12 @@ absl::Status Link::AwaitRetry(const grpc::Status& failed, absl::Time deadline, A
   };
   mu_.AwaitWithDeadline(absl::Condition(&noticed), std::min(absl::Now() + notice, deadline));
   auto settled = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_ != State::kCut; };
-  if (!mu_.AwaitWithDeadline(absl::Condition(&settled), deadline)) {
+  const absl::Status waited = AwaitInterruptibly(mu_, absl::Condition(&settled), deadline);
+  if (absl::IsDeadlineExceeded(waited)) {
     return DeadlineExceeded("{} is not reached in time: the connection broke {} ago ({})", address_,
                             absl::FormatDuration(absl::Now() - cut_at_), cut_by_);
   }
+  TD_RETURN_IF_ERROR(waited);
   if (!ended_.ok()) return ended_;
   attempts.in_vain = streams_ == attempts.streams ? attempts.in_vain + 1 : 0;
   attempts.streams = streams_;

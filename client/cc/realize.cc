@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "client/cc/interrupt.h"
 #include "client/cc/plan.h"
 #include "client/cc/session.h"
 #include "client/cc/trace.h"
@@ -148,7 +149,7 @@ absl::StatusOr<bool> Session::SendFiles(absl::Span<const ValueRef> roots) {
 
 absl::Status Session::SendFile(Value& value) {
   auto free = [&value] { return !value.sending; };
-  mu_.Await(absl::Condition(&free));
+  TD_RETURN_IF_ERROR(AwaitInterruptibly(mu_, absl::Condition(&free), absl::InfiniteFuture()));
   if (value.buffer) return absl::OkStatus();
   value.sending = true;
   const Placement place = {value.devices.empty() ? HomeDevices() : value.devices, kWhole};

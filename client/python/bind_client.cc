@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "client/cc/interrupt.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/wire/address.h"
@@ -53,6 +54,13 @@ std::shared_ptr<Client> Connect(const std::string& address, const std::string& d
   return ValueOrRaise(std::move(client));
 }
 
+// Runs the handlers of signals that have come, on the thread whose part that is. One that raised,
+// as that of Ctrl-C does, ends the wait; Raise finds its exception.
+bool SignalRaised() {
+  py::gil_scoped_acquire acquire;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
+}
+
 py::dict Counters(const Client& client) {
   absl::StatusOr<v1::CountersReply> reply;
   {
@@ -82,6 +90,7 @@ py::dict Counters(const Client& client) {
 }  // namespace
 
 void Raise(const absl::Status& status) {
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();  // see SignalRaised
   const py::module_ errors = py::module_::import("tensord.errors");
   const py::object type = IsOverflow(status)
                               ? py::object(errors.attr("NumberOverflowError"))
@@ -96,6 +105,7 @@ Client& CurrentClient() {
 }
 
 void BindClient(py::module_& module) {
+  SetInterruptCheck(&SignalRaised);
   py::class_<Client, std::shared_ptr<Client>>(module, "Client",
                                               "A session with a daemon; see tensord.connect.")
       .def_property_readonly("address", &Client::address)

@@ -165,6 +165,13 @@ class Allocator {
   virtual MemoryStats stats() const = 0;
 };
 
+// How far a device is, for who watches whether it gets on.
+struct Progress {
+  uint64_t list = 0;   // timeline value of the list under way; 0: there is none
+  uint64_t steps = 0;  // grows with the beginning and with the end of each launch and copy
+  bool works = false;  // on a launch or a copy; else it waits for a signal
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -177,6 +184,11 @@ class Device {
                                                              const std::string& entry) = 0;
   // Appends to the device's queue and returns at once. ResourceExhausted when the queue is full.
   virtual absl::Status Submit(CommandList list) = 0;
+  virtual Progress progress() = 0;
+  // The list that signals this value of the timeline does no more work, and the value fails: with
+  // `why`, and the name of the kernel if one was stopped by it. Lists behind it run. Returns at
+  // once; nothing happens if the value is reached, or was not submitted.
+  virtual void Abandon(uint64_t value, const absl::Status& why) = 0;
   // Waits until everything submitted so far is done.
   absl::Status Synchronize(absl::Time deadline = absl::InfiniteFuture()) {
     return timeline().Wait(timeline().last_reserved(), deadline);

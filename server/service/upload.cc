@@ -40,7 +40,8 @@ absl::Status UploadCall::Begin() {
   request_ = {.transfer_id = chunk_.transfer_id(),
               .ticket = session_->NewTicket(),
               .total_bytes = chunk_.total_bytes(),
-              .handle = chunk_.handle()};
+              .handle = chunk_.handle(),
+              .abandon = chunk_.abandon()};
   {
     absl::MutexLock lock(&mu_);
     if (phase_ == Phase::kEnded) return absl::OkStatus();

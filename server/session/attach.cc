@@ -141,4 +141,23 @@ void Session::End() {
   }
 }
 
+void Session::Abandon(const absl::Status& why) {
+  std::vector<std::shared_ptr<RunInFlight>> runs;
+  {
+    absl::MutexLock lock(&mu_);
+    abandoned_ = why;  // those that are being submitted find it
+    runs.assign(runs_.begin(), runs_.end());
+  }
+  for (const auto& run : runs) {
+    for (const auto& [device, value] : run->ends) device->Abandon(value, why);
+  }
+}
+
+std::string Session::Unfinished() {
+  absl::MutexLock lock(&mu_);
+  if (AllDone()) return "";
+  return fmt::format("{} runs, {} compilations, {} copies and {} commands", in_flight_, compiling_,
+                     copying_, queue_.size());
+}
+
 }  // namespace tensord

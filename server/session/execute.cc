@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 #include "core/wire/status.h"
@@ -308,6 +309,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   absl::StatusOr<Run> submitted = engine_.runtime.Submit(executable, plan.buffers, variables);
   auto run = std::make_shared<RunInFlight>();
   std::vector<std::pair<Device*, uint64_t>> ends;  // by device
+  absl::Status abandoned;
   {
     absl::MutexLock lock(&mu_);
     // Memory, or room in the device's queue, comes back as runs end: then it is tried again, at
@@ -364,7 +366,10 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     counters_.set_kernels_launched(counters_.kernels_launched() + run->kernels);
     for (const auto& [device, done] : ends) last_submitted_[device] = done;
     run->unfinished = ends.size();
+    run->ends = ends;
     ++in_flight_;
+    runs_.insert(run);
+    abandoned = abandoned_;
     // So that a completion that comes at once acknowledges it as well.
     if (last) executed_ = sequence;
     goes_on = NextPart(sequence, command);
@@ -374,6 +379,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
                                  [self = shared_from_this(), run](const absl::Status& status) {
                                    self->FinishRun(run, status);
                                  });
+    if (!abandoned.ok()) device->Abandon(done, abandoned);
   }
   return goes_on ? Outcome::kBlocked : Outcome::kDone;
 }
@@ -382,12 +388,20 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
 void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status) {
   bool resume;
   absl::InlinedVector<int64_t, 4> device_ns;  // one that failed may have no end
+  absl::Status fault;
   {
     absl::MutexLock lock(&mu_);
     run->status.Update(status);
     if (!status.ok()) faulted_ = true;
     if (--run->unfinished > 0) return;
     absl::Status result = run->status;
+    if (!result.ok()) {
+      const std::string& name = run->program->name;
+      result =
+          Annotate(result, "run of {} in {}",
+                   name.empty() ? "a program" : fmt::format("program '{}'", name), identity_.id);
+      if (abandoned_.ok()) fault = result;
+    }
     if (faulted_ && result.ok()) {
       // Its inputs may come from a run that failed on the device after this one was queued.
       for (const auto& input : run->inputs) {
@@ -410,12 +424,26 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     run->inputs.clear();
     run->outputs.clear();
     --in_flight_;
+    runs_.erase(run);
     resume = throttled_ && in_flight_ <= limits().max_runs_in_flight / 2;
     if (resume) throttled_ = false;
   }
+  if (!fault.ok()) LogFault(fault);
   run->turn->Done(device_ns);
   if (resume) engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
   Flush();
+}
+
+void Session::LogFault(const absl::Status& fault) {
+  const std::optional<uint64_t> left_out = faults_.Take();
+  if (!left_out) return;
+  engine_.work_pool.Schedule([self = shared_from_this(), fault, left_out = *left_out] {
+    Log("session").warn(
+        "run failed on its device session={} user='{}' client='{}' left_out={} "
+        "error=\"{}\"",
+        self->identity_.id, self->identity_.user, self->identity_.client_name, left_out,
+        Message(fault));
+  });
 }
 
 Session::Outcome Session::ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -93,6 +94,20 @@ class FakeDevice final : public Device, private Allocator {
     return Unimplemented("the fake has no kernels");
   }
   absl::Status Submit(CommandList) override { return Unimplemented("the fake has no commands"); }
+  Progress progress() override { return {}; }
+  // Once it is the oldest.
+  void Abandon(uint64_t value, const absl::Status& why) override {
+    {
+      absl::MutexLock lock(&mu_);
+      abandoned_.emplace(value, why);
+    }
+    const auto first = [this] {
+      absl::MutexLock lock(&mu_);
+      const auto found = work_.empty() ? abandoned_.end() : abandoned_.find(work_.front().first);
+      return found == abandoned_.end() ? absl::OkStatus() : found->second;
+    };
+    for (absl::Status status = first(); !status.ok(); status = first()) Step(status);
+  }
 
   // While held, runs pile up; Step does the oldest, Unhold all and whatever comes.
   void Hold() {
@@ -205,6 +220,7 @@ class FakeDevice final : public Device, private Allocator {
   uint64_t capacity_ ABSL_GUARDED_BY(mu_) = uint64_t{1} << 30;
   uint64_t in_use_ ABSL_GUARDED_BY(mu_) = 0;
   int trims_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<uint64_t, absl::Status> abandoned_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<uint64_t, std::function<void()>>> work_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -168,12 +168,14 @@ void SessionRegistry::Detach(Session& session, uint64_t attachment) {
       }
     }
   }
-  if (lease == absl::ZeroDuration()) return Close(session);
+  if (lease == absl::ZeroDuration()) {
+    return GiveUp(session, Cancelled("the connection of its client ended"));
+  }
   Log("session").info("parked id={} lease={}", session.identity().id, absl::FormatDuration(lease));
   if (excess == nullptr) return;
   Log("session").warn("ending a parked session id={} because of limit={}", excess->identity().id,
                       engine_.limits.max_parked_sessions);
-  Close(*excess);
+  GiveUp(*excess, Cancelled("too many sessions are without a connection"));
 }
 
 void SessionRegistry::Unpark(const Session& session) {
@@ -200,7 +202,7 @@ void SessionRegistry::EndLeases() {
     }
     for (const auto& session : over) {
       Log("session").info("lease over id={}", session->identity().id);
-      Close(*session);
+      GiveUp(*session, Cancelled("its client was not back within the lease"));
     }
   }
 }
@@ -234,11 +236,28 @@ void SessionRegistry::Close(Session& session) {
                       counters.bytes_uploaded(), counters.bytes_downloaded());
 }
 
+void SessionRegistry::GiveUp(Session& session, const absl::Status& why) {
+  const std::string unfinished = session.Unfinished();
+  session.Close(why);
+  if (!unfinished.empty()) {
+    Log("session").warn("gave up unfinished work id={} because=\"{}\" work=\"{}\"",
+                        session.identity().id, Message(why), unfinished);
+    absl::MutexLock lock(&mu_);
+    ++gave_up_;
+  }
+  session.Abandon(why);
+  Close(session);  // if no stream did
+}
+
 uint64_t SessionRegistry::Kill(Session& session, const absl::Status& reason) {
   const uint64_t bytes = session.Counters().live_bytes();
-  session.Close(reason);
-  Close(session);  // if no stream did
+  GiveUp(session, reason);
   return bytes;
+}
+
+uint64_t SessionRegistry::gave_up() {
+  absl::MutexLock lock(&mu_);
+  return gave_up_;
 }
 
 void SessionRegistry::GoAway(const std::string& reason, absl::Duration grace) {

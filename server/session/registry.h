@@ -45,7 +45,12 @@ class SessionRegistry {
   void Close(Session& session);
   // By its public id; NotFound if it isn't open.
   absl::StatusOr<std::shared_ptr<Session>> FindById(std::string_view id);
-  // Ends it, and tells its client why. Returns what it held, in bytes.
+  // As Close, of one that the daemon ends or whose client is gone: the client, if it is there, is
+  // told why, and devices stop its runs.
+  void GiveUp(Session& session, const absl::Status& why);
+  // How many ended so before their work was done.
+  uint64_t gave_up();
+  // The same by somebody's wish. Returns what it held, in bytes.
   uint64_t Kill(Session& session, const absl::Status& reason);
 
   // Of sessions that are opened from now on.
@@ -69,6 +74,7 @@ class SessionRegistry {
   absl::Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mu_);
   uint64_t total_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t gave_up_ ABSL_GUARDED_BY(mu_) = 0;
   v1::CountersReply ended_ ABSL_GUARDED_BY(mu_);  // sums over sessions that have ended
   SessionLimits limits_ ABSL_GUARDED_BY(mu_);
   std::string going_away_ ABSL_GUARDED_BY(mu_);  // the reason

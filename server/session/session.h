@@ -20,6 +20,7 @@
 
 #include <absl/base/thread_annotations.h>
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <absl/container/inlined_vector.h>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -40,6 +41,7 @@
 #include "proto/tensord/v1/session.pb.h"
 #include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
+#include "server/session/log_limiter.h"
 #include "server/session/objects.h"
 #include "server/session/worker_pool.h"
 
@@ -158,8 +160,12 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool Idle();
   // Ends the stream with that status, and so the session.
   void Close(const absl::Status& status);
-  // Drops everything. Calls that wait get Cancelled.
+  // Drops everything. Calls that wait get Cancelled. Its runs on the devices go on.
   void End();
+  // Nobody will ask for what its runs compute: devices stop them, or don't begin them.
+  void Abandon(const absl::Status& why);
+  // What it was asked for and has not done, for people; empty if there is nothing.
+  std::string Unfinished();
 
   // Calls `done` (maybe before it returns) once the request is met. The id is for CancelAwait.
   uint64_t Await(const AwaitRequest& request, AwaitDone done);
@@ -176,7 +182,8 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     uint64_t transfer_id = 0;
     uint64_t ticket = 0;
     uint64_t total_bytes = 0;
-    uint64_t handle = 0;  // of the tensor, of a call that goes on; else 0
+    uint64_t handle = 0;   // of the tensor, of a call that goes on; else 0
+    bool abandon = false;  // no call will bring the rest
   };
   uint64_t NewTicket();
   // Calls `ready` (maybe before it returns) once the upload command of that transfer is executed.
@@ -216,6 +223,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
     absl::Status refused;  // why it is a part of one
+    std::vector<std::pair<Device*, uint64_t>> ends;  // timeline values, by device
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
     absl::Status status;
@@ -235,6 +243,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     UploadReady parked;              // it waits for the command, or for the copy of an earlier call
     uint64_t stored = 0;             // bytes
     bool copying = false;            // a call, maybe one that was taken over, copies a chunk
+    bool abandoned = false;          // before its command: that fails
   };
 
   static absl::Status SessionEnded();
@@ -271,6 +280,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::StatusOr<Outcome> PlanRun(uint64_t sequence, const v1::RunProgram& command, RunPlan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status);
+  void LogFault(const absl::Status& fault);
   // A command that fails: its results hold the error; `refused` tells the client at once.
   void Fail(uint64_t sequence, const Handles& results, const absl::Status& status, bool refused)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -349,10 +359,13 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::flat_hash_map<uint64_t, Transfer> transfers_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<Device*, uint64_t> last_submitted_ ABSL_GUARDED_BY(mu_);
   uint32_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_set<std::shared_ptr<RunInFlight>> runs_ ABSL_GUARDED_BY(mu_);  // these
+  absl::Status abandoned_ ABSL_GUARDED_BY(mu_);                                  // why, if they are
   uint32_t compiling_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t copying_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t pins_ ABSL_GUARDED_BY(mu_) = 0;
   bool faulted_ ABSL_GUARDED_BY(mu_) = false;  // a run has failed on a device
+  LogLimiter faults_;                          // that are logged
 
   std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mu_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mu_) = 1;

@@ -52,7 +52,7 @@ Session::Outcome Session::ExecuteUpload(uint64_t sequence, const v1::UploadComma
       if (transfers_.size() < limits().max_transfers) {
         transfers_[command.transfer_id()].error = status;
       }
-    } else if (found->second.parked) {
+    } else if (found->second.parked || found->second.abandoned) {
       parked = std::exchange(found->second.parked, nullptr);
       transfers_.erase(found);
     }
@@ -80,6 +80,9 @@ absl::Status Session::Upload(const v1::UploadCommand& command) {
   if (id != 0) {
     absl::MutexLock lock(&mu_);
     const auto found = transfers_.find(id);
+    if (found != transfers_.end() && found->second.abandoned) {
+      return Cancelled("upload: its client gave transfer {} up before it began", id);
+    }
     if (found != transfers_.end() && !found->second.parked) {
       return AlreadyExists("upload: transfer {} was named by an earlier command", id);
     }
@@ -190,8 +193,13 @@ void Session::BeginUpload(const UploadRequest& request, UploadReady ready) {
       }
       if (!target) {
         Transfer& transfer = transfers_[id];
-        transfer.call = request;
-        transfer.parked = std::move(ready);
+        transfer.abandoned = request.abandon;
+        if (request.abandon) {
+          target = UploadTarget{};
+        } else {
+          transfer.call = request;
+          transfer.parked = std::move(ready);
+        }
       }
     } else if (found->second.call.ticket != 0 && !resumable()) {
       target = AlreadyExists("transfer {}: another call brings its bytes", id);
@@ -202,7 +210,11 @@ void Session::BeginUpload(const UploadRequest& request, UploadReady ready) {
       Transfer& transfer = found->second;
       transfer.call = request;
       replaced = std::exchange(transfer.parked, nullptr);
-      if (!transfer.tensor || transfer.copying) {
+      if (!transfer.tensor && request.abandon) {
+        transfer.call = {};
+        transfer.abandoned = true;
+        target = UploadTarget{};
+      } else if (!transfer.tensor || transfer.copying) {
         transfer.parked = std::move(ready);
       } else {
         target = Claim(transfer);
