@@ -1,6 +1,7 @@
 #include "server/config_file.h"
 
 #include <absl/strings/str_join.h>
+#include <sys/stat.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -40,6 +41,11 @@ void Take(const toml::node& node, FileValue& value) {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  // Another kind of file may never end, or not even be opened.
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return InvalidArgument("{}: is no regular file", path);
+  }
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   if (file == nullptr && errno == ENOENT) return NotFound("{}: there is no such file", path);
   std::string text;

@@ -400,7 +400,7 @@ void CheckTogether(const Configuration& configuration, Faults& faults) {
   if (flags.listen.empty()) faults.push_back("--listen needs an address");
   const bool remote = flags.insecure || configuration.secure();
   for (const std::string& address : flags.listen) {
-    check(ParseListenAddress(address, remote).status(), "listen");
+    check(ParseListenAddress(address, remote, !flags.tls_cert.empty()).status(), "listen");
   }
   if (!flags.metrics_listen.empty()) {
     check(ParseMetricsAddress(flags.metrics_listen, flags.insecure).status(), "metrics-listen");

@@ -1,6 +1,8 @@
 #include "server/flags.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -92,7 +94,9 @@ TEST(FlagsTest, BadFlagsAreNamed) {
       {{"--metrics-listen=[::]:1"}, "other machines could connect"},
       {{"--metrics-listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k", "--auth-tokens=t"},
        "metrics are for everybody"},
-      {{"--listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k"}, "other machines could connect"},
+      {{"--listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k"},
+       "other machines could connect, and anybody would be let in; listen on localhost, or give "
+       "--auth-tokens or --tls-client-ca, or add"},
       {{"--listen=0.0.0.0:1", "--auth-tokens=t"}, "other machines could connect"},
       {{"--tls-cert=c"}, "--tls-cert needs --tls-key as well"},
       {{"--tls-key=k"}, "--tls-key needs --tls-cert as well"},
@@ -217,7 +221,11 @@ TEST_F(ConfigTest, FaultsSayWhereTheyAreAndAllAreTold) {
 TEST_F(ConfigTest, OnlyTheDefaultFileMayBeMissing) {
   EXPECT_TRUE(Read().ok());
   EXPECT_EQ(Message(Read({"--config", path_}).status()), path_ + ": there is no such file");
-  EXPECT_EQ(Message(Read({"--config", "/"}).status()), "/: cannot be read: Is a directory");
+  EXPECT_EQ(Message(Read({"--config", "/"}).status()), "/: is no regular file");
+  const std::string pipe = path_ + ".pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(Message(Read({"--config", pipe}).status()), pipe + ": is no regular file");
+  unlink(pipe.c_str());
   Write("cpu-threads = 3");
   EXPECT_EQ(Read()->flags.cpu_threads, 3);
   EXPECT_EQ(Read({"--config", "none"})->flags.cpu_threads, 0);

@@ -1,12 +1,15 @@
 // Sockets, health, the admin service, and the drain.
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -209,6 +212,39 @@ TEST_F(SocketTest, ServesAUnixSocketForItsOwnerOnly) {
   }
   server_ = nullptr;
   EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/new"));
+}
+
+// A connection of another user: the kernel notes who connects, which is this thread alone.
+int ConnectAs(uid_t user, const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  EXPECT_EQ(syscall(SYS_setresuid, -1, user, -1), 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(syscall(SYS_setresuid, -1, 0, -1), 0);
+  return fd;
+}
+
+TEST_F(SocketTest, AnotherUserCannotTakeASessionByItsToken) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  const std::string path = folder_ + "/t.sock";
+  ServerOptions options{.listen = {"unix:" + path}, .socket_mode = 0666};
+  StartServer(options);
+  const auto channel = [&](uid_t user) {
+    return grpc::CreateInsecureChannelFromFd("t", ConnectAs(user, path));
+  };
+  constexpr uid_t kOwner = 12345, kThief = 12346;
+  TestClient owner(channel(kOwner));
+  ASSERT_TRUE(owner.Hello({.lease_ms = 10'000}));
+  TestClient thief(channel(kThief));
+  EXPECT_FALSE(thief.Hello({.lease_ms = 10'000, .token = owner.welcome.session_token()}));
+  const grpc::Status status = thief.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(status.error_message().find("there is no such session"), std::string::npos);
+  EXPECT_EQ(owner.Wait().code(), 0u);  // and nothing has happened to it
+  TestClient again(channel(kOwner));
+  EXPECT_TRUE(again.Hello({.lease_ms = 10'000, .token = owner.welcome.session_token()}));
 }
 
 TEST_F(SocketTest, ADeadSocketIsReplacedALiveOneIsNot) {

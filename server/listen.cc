@@ -107,11 +107,15 @@ absl::StatusOr<ListenAddress> Parse(std::string_view text, bool allow_remote, st
 
 }  // namespace
 
-absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote) {
-  TD_ASSIGN_OR_RETURN(ListenAddress address,
-                      Parse(text, allow_remote, "nothing would be encrypted, or anybody let in",
-                            ", or give --tls-cert and --auth-tokens or --tls-client-ca"),
-                      "--listen");
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote,
+                                                 bool encrypted) {
+  TD_ASSIGN_OR_RETURN(
+      ListenAddress address,
+      encrypted ? Parse(text, allow_remote, "anybody would be let in",
+                        ", or give --auth-tokens or --tls-client-ca")
+                : Parse(text, allow_remote, "nothing would be encrypted, and anybody let in",
+                        ", or give --tls-cert and --auth-tokens or --tls-client-ca"),
+      "--listen");
   return address;
 }
 

@@ -21,7 +21,9 @@ struct ListenAddress {
 
 // InvalidArgument says what an address looks like; FailedPrecondition for a TCP address that other
 // machines can reach, unless `allow_remote`: they are kept out in another way, or are trusted.
-absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote);
+// `encrypted` is for what to say: there is a certificate, but nobody has to prove who they are.
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool allow_remote,
+                                                 bool encrypted = false);
 // The same of --metrics-listen, which takes no unix socket and knows nobody.
 absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool insecure);
 

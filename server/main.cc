@@ -1,6 +1,7 @@
 // The daemon's process: flags, log, devices, signals.
 #include <absl/strings/str_split.h>
-#include <absl/time/clock.h>
+#include <absl/time/time.h>
+#include <grpc/support/log.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -28,7 +29,9 @@
 
 #include "backends/registry.h"
 #include "core/base/log.h"
+#include "core/base/log_limiter.h"
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "core/base/version.h"
 #include "core/runtime/runtime.h"
 #include "core/wire/handle.h"
@@ -58,6 +61,15 @@ absl::StatusOr<spdlog::sink_ptr> OpenLog(const std::string& file) {
   }
 }
 
+// Only so does gRPC tell of connections that did not come about, as by TLS that failed.
+void LogOfGrpc(gpr_log_func_args* line) {
+  static LogLimiter& limiter = *new LogLimiter();
+  if (line->severity < GPR_LOG_SEVERITY_ERROR) return;
+  if (const std::optional<uint64_t> left_out = limiter.Take()) {
+    Log("grpc").warn("{} left_out={}", line->message, *left_out);
+  }
+}
+
 absl::Status SetUpLog(const Flags& flags) {
   TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(flags.log_file));
   LogSink().set_sinks({std::move(target)});
@@ -67,6 +79,7 @@ absl::Status SetUpLog(const Flags& flags) {
   logger->set_level(spdlog::level::from_str(flags.log_level));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(LogOfGrpc);
   return absl::OkStatus();
 }
 
@@ -254,7 +267,7 @@ int Serve(absl::Span<const std::string> arguments, Configuration& configuration,
                        absl::FormatDuration(flags.drain_timeout));
     TellManager("STOPPING=1");
     draining.store(true, std::memory_order_relaxed);
-    end = absl::Now() + flags.drain_timeout + kAfterDrain;
+    end = SteadyNow() + flags.drain_timeout + kAfterDrain;
     drain.emplace([&server, timeout = flags.drain_timeout, drained] {
       server.Drain(timeout);
       const uint64_t one = 1;
@@ -278,8 +291,8 @@ int Serve(absl::Span<const std::string> arguments, Configuration& configuration,
       {.fd = flags.exit_with_parent ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
       {.fd = flags.exit_with_parent ? WatchParent() : -1, .events = POLLIN, .revents = 0}};
   for (;;) {
-    if (absl::Now() >= end) EndAtOnce("the drain did not end");
-    const timespec rest = absl::ToTimespec(std::min(end - absl::Now(), absl::Hours(1)));
+    if (SteadyNow() >= end) EndAtOnce("the drain did not end");
+    const timespec rest = absl::ToTimespec(std::min(end - SteadyNow(), absl::Hours(1)));
     if (ppoll(events, std::size(events), &rest, nullptr) <= 0) continue;
     if (events[1].revents != 0) return 0;
     if (events[0].revents != 0) {

@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "server/metrics/metered_runtime.h"
 
 namespace tensord {
@@ -121,7 +122,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   std::vector<Bound> bound;
   bound.reserve(options.listen.size());
   for (const std::string& each : options.listen) {
-    TD_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(each, remote));
+    TD_ASSIGN_OR_RETURN(const ListenAddress address,
+                        ParseListenAddress(each, remote, options.tls.has_value()));
     if (address.kind == ListenAddress::Kind::kUnix) {
       const bool shared = (options.socket_mode & 0077) != 0;
       TD_ASSIGN_OR_RETURN(UnixSocket socket, UnixSocket::Claim(address.path, shared));
@@ -172,7 +174,7 @@ std::function<bool(absl::Duration)> Server::Probe() {
 bool Server::Drain(absl::Duration timeout) {
   if (drained_) return true;
   drained_ = true;
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   bool finished = true;
   const uint64_t given_up_before = registry_.gave_up();
   if (grpc_ != nullptr) {
@@ -188,7 +190,7 @@ bool Server::Drain(absl::Duration timeout) {
                          [](const auto& session) { return session->Idle(); }) &&
              std::all_of(devices.begin(), devices.end(), IsDone);  // also for those who have left
     };
-    while (!(finished = all_idle()) && absl::Now() < deadline)
+    while (!(finished = all_idle()) && SteadyNow() < deadline)
       absl::SleepFor(absl::Milliseconds(2));
     const absl::Status last_word = Unavailable("the daemon is shutting down");
     for (const auto& session : registry_.List()) registry_.GiveUp(*session, last_word);

@@ -1,4 +1,5 @@
 // The session protocol over real gRPC: order, errors, several clients.
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -35,6 +36,11 @@ TEST_F(ServerTest, ClientsOfOtherVersionsLearnTheRemedy) {
                           "0.1.0) speaks 1 to 1: {}",
                           other.min, other.max, other.remedy));
   }
+  TestClient reversed(channel_);
+  EXPECT_FALSE(reversed.Hello({.min_version = 3, .max_version = 1}));
+  const grpc::Status wrong = reversed.Finish();
+  EXPECT_EQ(wrong.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(wrong.error_message(), "Hello: min_version 3 is above max_version 1");
   TestClient range(channel_);
   EXPECT_TRUE(range.Hello({.min_version = 0, .max_version = 9}));
   EXPECT_EQ(range.welcome.version(), 1u);
@@ -46,6 +52,36 @@ TEST_F(ServerTest, FirstFrameMustBeHelloAlone) {
   client.Upload(TensorHandle(0), {1});
   client.Send();
   EXPECT_EQ(client.Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ServerTest, AFirstFrameThatIsNoneIsRefused) {
+  StartServer();
+  for (const char* bytes : {"\xff\xff\xff garbage", ""}) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto next = [&queue] {
+      void* tag;
+      bool ok;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    const auto call = stub.PrepareCall(&context, "/tensord.v1.SessionService/Session", &queue);
+    call->StartCall(nullptr);
+    ASSERT_TRUE(next());
+    if (*bytes != '\0') {
+      const grpc::Slice slice(bytes);
+      call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+      next();
+    }
+    call->WritesDone(nullptr);
+    next();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    ASSERT_TRUE(next());
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bytes;
+    EXPECT_NE(status.error_message().find("before its first frame with Hello"), std::string::npos);
+    queue.Shutdown();
+  }
 }
 
 TEST_F(ServerTest, RunsAProgram) {

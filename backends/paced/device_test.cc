@@ -166,6 +166,8 @@ TEST(PacedSettingsTest, SayWhatIsWrong) {
            {{{"speed", "2"}},
             "no setting 'speed'; there are: launch_us, workgroup_ns, copy_us, byte_ns, memory_mib, "
             "fault_launch, hang_launch, fault_kernel, hang_kernel"},
+           {{{"fault_launch", "1.5"}},
+            "fault_launch=1.5: takes the number of a launch, 1, 2, ...; 0 for none"},
            {{{"launch_us", "-1"}}, "launch_us=-1: takes a number from 0 to 1e+12"},
            {{{"launch_us", "nan"}}, "launch_us=nan: takes a number from 0 to 1e+12"},
            {{{"copy_us", "fast"}}, "copy_us=fast: takes a number from 0 to 1e+12"}}) {

@@ -3,6 +3,7 @@
 #include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string_view>
 
 #include "core/base/status.h"
@@ -14,6 +15,7 @@ struct Row {
   std::string_view key;
   double Settings::*number;  // null if it is a text
   std::string Settings::*text;
+  bool whole = false;  // a number without a fraction
 };
 
 constexpr Row kRows[] = {
@@ -22,8 +24,8 @@ constexpr Row kRows[] = {
     {"copy_us", &Settings::copy_us, nullptr},
     {"byte_ns", &Settings::byte_ns, nullptr},
     {"memory_mib", &Settings::memory_mib, nullptr},
-    {"fault_launch", &Settings::fault_launch, nullptr},
-    {"hang_launch", &Settings::hang_launch, nullptr},
+    {"fault_launch", &Settings::fault_launch, nullptr, true},
+    {"hang_launch", &Settings::hang_launch, nullptr, true},
     {"fault_kernel", nullptr, &Settings::fault_kernel},
     {"hang_kernel", nullptr, &Settings::hang_kernel},
 };
@@ -59,6 +61,10 @@ absl::StatusOr<Settings> ParseSettings(const BackendSettings& given) {
     // A comparison that is false for NaN as well.
     if (!absl::SimpleAtod(value, &number) || !(number >= 0 && number <= kMax)) {
       return InvalidArgument("{}={}: takes a number from 0 to {:g}", key, value, kMax);
+    }
+    if (row->whole && number != std::floor(number)) {
+      return InvalidArgument("{}={}: takes the number of a launch, 1, 2, ...; 0 for none", key,
+                             value);
     }
   }
   return settings;

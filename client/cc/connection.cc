@@ -71,14 +71,7 @@ absl::Status NoAnswer(const std::shared_ptr<grpc::Channel>& channel, const std::
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
   v1::CountersReply reply;
   const grpc::Status status = v1::SessionService::NewStub(channel)->Counters(&context, {}, &reply);
-  const std::string& why = status.error_message();
-  const auto says = [&](const char* text) { return why.find(text) != std::string::npos; };
-  if (says("andshake") || says("SSL") || says("certificate")) {
-    return Unavailable(
-        "the daemon at {} and this client don't agree on TLS: check the CA's certificate, the name "
-        "in the daemon's, and whether it wants one of the client ({})",
-        address, why);
-  }
+  TD_RETURN_IF_ERROR(TlsDisagreement(address, status.error_message()));
   return Unavailable(
       "no daemon answers at {}; start one with: tensord --listen {} (if one runs there with "
       "--tls-cert, connect with tls)",

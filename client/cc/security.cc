@@ -2,6 +2,8 @@
 
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -34,6 +36,17 @@ absl::StatusOr<std::string> Pem(std::string_view what, const std::string& path) 
   return text;
 }
 
+// gRPC's own lines are for who asks for them: what fails is in the status of a call. And it stays
+// for good: with the last channel it would end itself, which may wait for a poller of its own that
+// sleeps for 10 s.
+void SetUpGrpc() {
+  static const bool once [[maybe_unused]] = [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+    grpc_init();
+    return true;
+  }();
+}
+
 }  // namespace
 
 Security Security::FromEnvironment() {
@@ -42,10 +55,12 @@ Security Security::FromEnvironment() {
                     .cert_file = Variable("TENSORD_TLS_CERT"),
                     .key_file = Variable("TENSORD_TLS_KEY"),
                     .server_name = Variable("TENSORD_TLS_SERVER_NAME"),
-                    .token = Variable("TENSORD_TOKEN")};
-  // What is neither true nor false is taken for the safe one.
+                    .token = Variable("TENSORD_TOKEN"),
+                    .status = absl::OkStatus()};
   const std::string tls = Variable("TENSORD_TLS");
-  security.tls = !tls.empty() && !(absl::SimpleAtob(tls, &security.tls) && !security.tls);
+  if (!tls.empty() && !absl::SimpleAtob(tls, &security.tls)) {
+    security.status = InvalidArgument("TENSORD_TLS={}: takes true or false", tls);
+  }
   return security;
 }
 
@@ -53,6 +68,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
                                                     const Security& security,
                                                     const grpc::ChannelArguments& arguments,
                                                     Interceptors interceptors) {
+  TD_RETURN_IF_ERROR(security.status);
+  SetUpGrpc();
   const bool tls = security.tls || !security.ca_file.empty() || !security.cert_file.empty() ||
                    !security.key_file.empty() || !security.server_name.empty() ||
                    !security.token.empty();
@@ -82,6 +99,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
   if (!security.server_name.empty()) all.SetSslTargetNameOverride(security.server_name);
   return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, all,
                                                                  std::move(interceptors));
+}
+
+absl::Status TlsDisagreement(const std::string& address, std::string_view why) {
+  for (const std::string_view word : {"andshake", "SSL", "certificate"}) {
+    if (why.find(word) == why.npos) continue;
+    return Unavailable(
+        "the daemon at {} and this client don't agree on TLS: check the CA's certificate, the name "
+        "in the daemon's, and whether it wants one of the client ({})",
+        address, why);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensord

@@ -4,11 +4,13 @@
 //   TD_ASSIGN_OR_RETURN(auto channel, Dial("gpu1:7070", Security::FromEnvironment(), {}));
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tensord {
@@ -21,6 +23,7 @@ struct Security {
   std::string key_file;
   std::string server_name;  // in the daemon's certificate, if it isn't the address's host
   std::string token;        // one of --auth-tokens
+  absl::Status status;      // what is wrong with it, if it comes from the environment
 
   // TENSORD_TLS (true or false), TENSORD_TLS_CA, TENSORD_TLS_CERT, TENSORD_TLS_KEY,
   // TENSORD_TLS_SERVER_NAME, TENSORD_TOKEN.
@@ -37,5 +40,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address,
                                                     const Security& security,
                                                     const grpc::ChannelArguments& arguments,
                                                     Interceptors interceptors = {});
+
+// What to say of a daemon whose channel doesn't connect for this reason of gRPC's, if that is that
+// the two don't agree on TLS; else OK.
+absl::Status TlsDisagreement(const std::string& address, std::string_view why);
 
 }  // namespace tensord

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/status.h"
+#include "core/base/log.h"
 
 namespace tensord {
 namespace {
@@ -87,13 +87,18 @@ absl::StatusOr<Caller> Authenticator::Identify(const grpc::CallbackServerContext
       user = tokens_.Find(*token);
     }
     if (!user.empty()) return Named(std::move(user));
-    return MakeStatus(absl::StatusCode::kUnauthenticated,
-                      "the daemon does not know this token: ask its operator for another");
+    return Refuse(peer, "the daemon does not know this token: ask its operator for another");
   }
   if (!proof_required_) return Caller();
-  return MakeStatus(
-      absl::StatusCode::kUnauthenticated,
-      "the daemon wants to know who calls: connect with a token or a client certificate");
+  return Refuse(peer,
+                "the daemon wants to know who calls: connect with a token or a client certificate");
+}
+
+absl::Status Authenticator::Refuse(const std::string& peer, const char* why) const {
+  if (const std::optional<uint64_t> left_out = refusals_.Take()) {
+    Log("auth").warn("refused peer={} left_out={} because=\"{}\"", peer, *left_out, why);
+  }
+  return absl::UnauthenticatedError(why);
 }
 
 Caller Authenticator::Named(std::string user) const {

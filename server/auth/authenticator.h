@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log_limiter.h"
 #include "server/auth/tokens.h"
 
 namespace tensord {
@@ -37,7 +38,7 @@ class Authenticator {
  public:
   explicit Authenticator(AuthOptions options);
 
-  // Unauthenticated says what is missing.
+  // Unauthenticated says what is missing. Who is refused is in the log, what they showed is not.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
 
   // Of calls from now on; sessions that are open stay.
@@ -45,11 +46,13 @@ class Authenticator {
 
  private:
   Caller Named(std::string user) const;
+  absl::Status Refuse(const std::string& peer, const char* why) const;
 
   const std::vector<std::string> admin_users_;
   const bool proof_required_;
   mutable absl::Mutex mu_;
   TokenTable tokens_ ABSL_GUARDED_BY(mu_);
+  mutable LogLimiter refusals_;
 };
 
 }  // namespace tensord

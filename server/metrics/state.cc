@@ -121,6 +121,8 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
 
   const std::vector<std::shared_ptr<Session>> sessions = registry_.List();
   out.Gauge("tensord_sessions", "Sessions that are open", sessions.size());
+  out.Gauge("tensord_sessions_parked", "Sessions whose connection broke, within their lease",
+            registry_.parked());
   out.Counter("tensord_sessions_opened_total", "Sessions that were opened", registry_.total());
   CollectSessions(sessions, max_sessions_.load(std::memory_order_relaxed), out);
   const v1::CountersReply counters = registry_.Counters();

@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "core/base/version.h"
 #include "server/service/describe.h"
 
@@ -102,7 +103,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
                                                          v1::ListSessionsReply* reply) {
   return AnswerNow(calls_, context, "ListSessions", [&]() -> absl::Status {
     TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
-    const absl::Time now = absl::Now();
+    const absl::Time now = absl::Now(), steady_now = SteadyNow();
     for (const auto& session : registry_.List()) {
       v1::ListSessionsReply::Session* out = reply->add_sessions();
       const SessionIdentity& identity = session->identity();
@@ -117,7 +118,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListSessions(grpc::CallbackServerCon
       *out->mutable_counters() = session->Counters();
       if (const std::optional<absl::Time> until = session->parked_until()) {
         out->set_parked(true);
-        out->set_lease_ms_left(absl::ToInt64Milliseconds(std::max(*until - now, {})));
+        out->set_lease_ms_left(absl::ToInt64Milliseconds(std::max(*until - steady_now, {})));
       }
     }
     return absl::OkStatus();

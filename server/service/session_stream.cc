@@ -19,6 +19,10 @@ absl::Status CheckHello(const v1::ClientFrame& frame) {
         kVersion);
   }
   const v1::Hello& hello = frame.hello();
+  if (hello.min_version() > hello.max_version()) {
+    return InvalidArgument("Hello: min_version {} is above max_version {}", hello.min_version(),
+                           hello.max_version());
+  }
   if (hello.max_version() < kMinProtocolVersion || hello.min_version() > kMaxProtocolVersion) {
     return FailedPrecondition(
         "the client speaks protocol versions {} to {}, this daemon (tensord {}) speaks {} to {}: "
@@ -52,6 +56,10 @@ void SessionStream::OnReadDone(bool ok) {
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
+  }
+  if (!ok && session_ == nullptr) {
+    return Close(InvalidArgument(
+        "the stream ended, or brought what is no ClientFrame, before its first frame with Hello"));
   }
   if (!ok) return Over(absl::OkStatus(), With::kAttachment);  // the client is gone
   absl::Status status;

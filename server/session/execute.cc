@@ -395,18 +395,21 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     if (!status.ok()) faulted_ = true;
     if (--run->unfinished > 0) return;
     absl::Status result = run->status;
-    if (!result.ok()) {
+    absl::Status first;
+    if (faulted_) {
+      // Its inputs may come from a run that failed on the device after this one was queued.
+      for (const auto& input : run->inputs) {
+        if (input->state == ObjectState::kError) first = input->error;
+      }
+    }
+    if (!first.ok()) {
+      result = first;
+    } else if (!result.ok()) {
       const std::string& name = run->program->name;
       result =
           Annotate(result, "run of {} in {}",
                    name.empty() ? "a program" : fmt::format("program '{}'", name), identity_.id);
       if (abandoned_.ok()) fault = result;
-    }
-    if (faulted_ && result.ok()) {
-      // Its inputs may come from a run that failed on the device after this one was queued.
-      for (const auto& input : run->inputs) {
-        if (input->state == ObjectState::kError) result = input->error;
-      }
     }
     if (!result.ok()) {
       for (const auto& output : run->outputs) SetError(*output, result);

@@ -5,11 +5,13 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 
 namespace tensord {
 namespace {
@@ -130,6 +132,12 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindToResume(const std
                                                                        std::string_view user) {
   absl::StatusOr<std::shared_ptr<Session>> session = Find(token);
   if (session.ok() && (*session)->identity().user == Printable(user)) return session;
+  // Its owner should know: somebody has the token.
+  if (const auto left_out = session.ok() ? foreign_.Take() : std::nullopt) {
+    Log("session").warn("refused to resume id={} of user='{}' for user='{}' left_out={}",
+                        (*session)->identity().id, (*session)->identity().user, Printable(user),
+                        *left_out);
+  }
   return NoSuchSession();
 }
 
@@ -158,7 +166,7 @@ void SessionRegistry::Detach(Session& session, uint64_t attachment) {
   {
     absl::MutexLock lock(&mu_);
     const auto found = sessions_.find(session.identity().token);
-    const absl::Time until = absl::Now() + lease;
+    const absl::Time until = SteadyNow() + lease;
     if (found == sessions_.end() || !session.Detach(attachment, until)) return;
     if (lease > absl::ZeroDuration()) {
       parked_.emplace(until, found->second);
@@ -192,9 +200,9 @@ void SessionRegistry::EndLeases() {
       const auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         return stopping_ || (!parked_.empty() && parked_.begin()->first < next);
       };
-      mu_.AwaitWithDeadline(absl::Condition(&changed), next);
+      mu_.AwaitWithTimeout(absl::Condition(&changed), next - SteadyNow());
       if (stopping_) return;
-      const absl::Time now = absl::Now();
+      const absl::Time now = SteadyNow();
       for (const auto& [until, session] : parked_) {
         if (until > now) break;
         if (session->Expire(now)) over.push_back(session);

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/log_limiter.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/session/session.h"
 
@@ -78,9 +79,10 @@ class SessionRegistry {
   v1::CountersReply ended_ ABSL_GUARDED_BY(mu_);  // sums over sessions that have ended
   SessionLimits limits_ ABSL_GUARDED_BY(mu_);
   std::string going_away_ ABSL_GUARDED_BY(mu_);  // the reason
-  // By the ends of their leases.
+  // By the ends of their leases, SteadyNow's times.
   std::multimap<absl::Time, std::shared_ptr<Session>> parked_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  LogLimiter foreign_;
   std::jthread reaper_;
 };
 

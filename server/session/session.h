@@ -36,12 +36,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/log_limiter.h"
 #include "core/runtime/runtime.h"
 #include "core/wire/program.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
-#include "server/session/log_limiter.h"
 #include "server/session/objects.h"
 #include "server/session/worker_pool.h"
 
@@ -136,7 +136,8 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // The stream takes the session, from another one if there is one. Its client has all events up to
   // `acknowledged`, and is told again what follows. NotFound if the session has ended.
   absl::StatusOr<Attachment> Attach(std::weak_ptr<SessionListener> listener, uint64_t acknowledged);
-  // Without a stream from now on, until that time. False if the stream does not have the session.
+  // Without a stream from now on, until that time of SteadyNow. False if the stream does not have
+  // the session.
   bool Detach(uint64_t attachment, absl::Time parked_until);
   // Nobody attaches any more; false if a stream has the session, or its time has not come.
   bool Expire(absl::Time now);

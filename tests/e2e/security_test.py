@@ -98,6 +98,15 @@ def test_tls_and_a_token(tmp_path, pki, tokens):
         for secret in (TOKEN, OTHER, TOKEN[:-1], hashlib.sha256(TOKEN.encode()).hexdigest()):
             assert secret not in log
         assert "PRIVATE KEY" not in log
+        # Who was refused is in the log, also by gRPC.
+        for why in "the daemon wants to know who calls", "the daemon does not know this token":
+            assert re.search(rf'\[auth\] \[warning\] refused peer=ipv\d:\S+ left_out=0 because="{why}', log)
+        assert re.search(r"\[grpc\] \[warning\] Handshake failed", log)
+        # tensorctl tells that from nobody being there, and says it only once.
+        asked = control(address, "status", TENSORD_TLS_CA=str(pki / "other-ca.pem"))
+        assert asked.returncode == 1 and re.fullmatch("tensorctl: the daemon at .* don't agree on TLS: .*\n", asked.stderr)
+        asked = control(address, "status")
+        assert asked.returncode == 1 and re.fullmatch("tensorctl: no daemon at .*--tls-cert, set TENSORD_TLS\n", asked.stderr)
 
 
 def test_a_changed_file_of_tokens_is_read_on_reload(tmp_path, pki, tokens):
@@ -140,6 +149,10 @@ def test_the_environment_says_how_to_connect(tmp_path, pki, tokens, monkeypatch)
         monkeypatch.setenv("TENSORD_TOKEN", TOKEN)
         session_of(address)
         assert control(address, "status").stdout.startswith("version")
+        monkeypatch.setenv("TENSORD_TLS", "maybe")
+        with pytest.raises(tensord.errors.InvalidArgumentError, match="TENSORD_TLS=maybe: takes true or false"):
+            session_of(address)
+        assert control(address, "status").stderr == "tensorctl: TENSORD_TLS=maybe: takes true or false\n"
 
 
 def test_bad_options_are_named(tmp_path, pki):
@@ -161,7 +174,7 @@ def test_the_daemon_refuses_what_would_not_be_safe(tmp_path, pki, tokens):
     listen = f"--listen=unix:{tmp_path}/t.sock"
     for flags, why in (
         (["--listen=0.0.0.0:0"], "other machines could connect"),
-        (["--listen=0.0.0.0:0", f"--tls-cert={cert}", f"--tls-key={key}"], "other machines could connect"),
+        (["--listen=0.0.0.0:0", f"--tls-cert={cert}", f"--tls-key={key}"], "anybody would be let in; listen on localhost, or give --auth-tokens"),
         ([listen, f"--auth-tokens={tokens}"], "--auth-tokens needs --tls-cert"),
         ([listen, f"--tls-cert={cert}"], "--tls-cert needs --tls-key"),
         ([listen, f"--tls-cert={cert}", f"--tls-key={loose}"], "others may read or change"),

@@ -1,5 +1,6 @@
 #include "tools/tensorctl/daemon.h"
 
+#include "client/cc/security.h"
 #include "core/base/status.h"
 
 namespace tensord {
@@ -7,8 +8,12 @@ namespace tensord {
 absl::Status Daemon::Explain(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return Unavailable("no daemon at {}: start one with tensord --listen {} ({})", options_.address,
-                       options_.address, status.error_message());
+    TD_RETURN_IF_ERROR(TlsDisagreement(options_.address, status.error_message()));
+    return Unavailable("no daemon at {}: start one with tensord --listen {} ({}){}",
+                       options_.address, options_.address, status.error_message(),
+                       options_.address.starts_with("unix:")
+                           ? ""
+                           : "; if one runs there with --tls-cert, set TENSORD_TLS");
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return DeadlineExceeded("no answer from {} within {}", options_.address,

@@ -7,13 +7,14 @@
 
 #include <absl/base/thread_annotations.h>
 #include <absl/synchronization/mutex.h>
-#include <absl/time/clock.h>
 #include <absl/time/time.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
+
+#include "core/base/steady_clock.h"
 
 namespace tensord {
 
@@ -23,11 +24,10 @@ class LogLimiter {
       : burst_(burst), interval_(interval) {}
 
   // How many lines were left out since the last one that was written; nothing: leave this one out.
-  std::optional<uint64_t> Take() { return TakeAt(absl::Now()); }
+  std::optional<uint64_t> Take() { return TakeAt(SteadyNow()); }
   std::optional<uint64_t> TakeAt(absl::Time now) {
     absl::MutexLock lock(&mu_);
-    // Lines that were written count as written in the future, an interval each. A clock that is set
-    // back costs no more than a burst.
+    // Each line takes an interval of the past, of which there is a burst at most.
     paid_until_ = std::clamp(paid_until_, now - burst_ * interval_, now);
     if (paid_until_ > now - interval_) {
       ++left_out_;
