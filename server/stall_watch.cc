@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/base/status.h"
@@ -35,22 +34,14 @@ StallWatch::StallWatch(absl::Span<Device* const> devices, const StallLimits& lim
   });
 }
 
-StallWatch::~StallWatch() {
-  absl::MutexLock lock(&mu_);
-  stopping_ = true;
-}
+StallWatch::~StallWatch() { stop_.Notify(); }
 
 void StallWatch::Watch() {
-  // Of a clock that nobody sets.
-  auto last = std::chrono::steady_clock::now();
-  for (;;) {
-    {
-      absl::MutexLock lock(&mu_);
-      if (mu_.AwaitWithTimeout(absl::Condition(&stopping_), interval_)) return;
-    }
-    const auto now = std::chrono::steady_clock::now();
+  absl::Time last = SteadyNow();
+  while (!stop_.WaitFor(interval_)) {
+    const absl::Time now = SteadyNow();
     // A machine that slept did not work.
-    const absl::Duration since = std::min(absl::FromChrono(now - last), 2 * interval_);
+    const absl::Duration since = std::min(now - last, 2 * interval_);
     last = now;
     for (Watched& watched : devices_) Look(watched, since);
   }

@@ -4,8 +4,6 @@
 // Owns a thread. What it abandons, the session that wanted it hears and logs.
 #pragma once
 
-#include <absl/base/thread_annotations.h>
-#include <absl/synchronization/mutex.h>
 #include <absl/time/time.h>
 #include <absl/types/span.h>
 
@@ -13,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/steady_clock.h"
 #include "core/device/device.h"
 
 namespace tensord {
@@ -43,8 +42,7 @@ class StallWatch {
   const StallLimits limits_;
   absl::Duration interval_ = absl::InfiniteDuration();
   std::vector<Watched> devices_;
-  absl::Mutex mu_;
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  SteadyWake stop_;
   std::jthread thread_;  // last, so that it starts when all else is there
 };
 

@@ -57,17 +57,25 @@ absl::Status Device::Serve(double ns) {
 }
 
 bool Device::AwaitStop(absl::Duration time) {
-  absl::MutexLock lock(&mu_);
-  return mu_.AwaitWithTimeout(absl::Condition(&stopped_), time);
+  std::unique_lock lock(mu_);
+  const auto stopped = [this] { return stopped_; };
+  if (time != absl::InfiniteDuration()) {
+    return stop_event_.wait_for(lock, absl::ToChronoNanoseconds(time), stopped);
+  }
+  stop_event_.wait(lock, stopped);
+  return true;
 }
 
 void Device::Stop() {
-  absl::MutexLock lock(&mu_);
-  stopped_ = true;
+  {
+    const std::lock_guard lock(mu_);
+    stopped_ = true;
+  }
+  stop_event_.notify_one();
 }
 
 void Device::Restart() {
-  absl::MutexLock lock(&mu_);
+  const std::lock_guard lock(mu_);
   stopped_ = false;
 }
 

@@ -6,12 +6,12 @@
 // carried on. Thread-safe.
 #pragma once
 
-#include <absl/base/thread_annotations.h>
-#include <absl/synchronization/mutex.h>
 #include <absl/time/time.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "backends/hcq/host_allocator.h"
@@ -62,8 +62,10 @@ class Device final : public tensord::Device, private hcq::Executor {
   const Target target_;
   hcq::HostAllocator allocator_;
   hcq::HostTimeline timeline_;
-  absl::Mutex mu_;
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  // Not absl's, whose waits with a timeout end at a date, which somebody may set.
+  std::mutex mu_;
+  std::condition_variable stop_event_;
+  bool stopped_ = false;  // guarded by mu_
   // Of the queue's thread.
   int64_t clock_ns_;
   uint64_t launches_ = 0;

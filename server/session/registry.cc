@@ -77,8 +77,11 @@ SessionRegistry::SessionRegistry(SessionEngine engine)
       }) {}
 
 SessionRegistry::~SessionRegistry() {
-  absl::MutexLock lock(&mu_);
-  stopping_ = true;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  reaper_wake_.Notify();
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& hello,
@@ -176,6 +179,7 @@ void SessionRegistry::Detach(Session& session, uint64_t attachment) {
       }
     }
   }
+  reaper_wake_.Notify();
   if (lease == absl::ZeroDuration()) {
     return GiveUp(session, Cancelled("the connection of its client ended"));
   }
@@ -194,20 +198,20 @@ void SessionRegistry::Unpark(const Session& session) {
 void SessionRegistry::EndLeases() {
   for (;;) {
     std::vector<std::shared_ptr<Session>> over;
+    absl::Duration rest = absl::InfiniteDuration();
     {
       absl::MutexLock lock(&mu_);
-      const absl::Time next = parked_.empty() ? absl::InfiniteFuture() : parked_.begin()->first;
-      const auto changed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-        return stopping_ || (!parked_.empty() && parked_.begin()->first < next);
-      };
-      mu_.AwaitWithTimeout(absl::Condition(&changed), next - SteadyNow());
       if (stopping_) return;
       const absl::Time now = SteadyNow();
       for (const auto& [until, session] : parked_) {
-        if (until > now) break;
+        if (until > now) {
+          rest = until - now;
+          break;
+        }
         if (session->Expire(now)) over.push_back(session);
       }
     }
+    if (over.empty()) reaper_wake_.WaitFor(rest);
     for (const auto& session : over) {
       Log("session").info("lease over id={}", session->identity().id);
       GiveUp(*session, Cancelled("its client was not back within the lease"));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/base/log_limiter.h"
+#include "core/base/steady_clock.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/session/session.h"
 
@@ -83,6 +84,7 @@ class SessionRegistry {
   std::multimap<absl::Time, std::shared_ptr<Session>> parked_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   LogLimiter foreign_;
+  SteadyWake reaper_wake_;
   std::jthread reaper_;
 };
 

@@ -85,7 +85,7 @@ def figures():
     """The metrics of a daemon that has --metrics-listen, by name; those of several devices are added up."""
 
     def scrape(daemon):
-        url = re.search(r"serving metrics url=(\S+)", daemon.log.read_text())[1]
+        url = re.findall(r"serving metrics url=(\S+)", daemon.log.read_text())[-1]
         values = collections.Counter()
         for line in urllib.request.urlopen(url, timeout=60).read().decode().splitlines():
             if line[0] != "#":
