@@ -242,6 +242,12 @@ TEST_F(SocketTest, AnotherUserCannotTakeASessionByItsToken) {
   const grpc::Status status = thief.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_NE(status.error_message().find("there is no such session"), std::string::npos);
+  grpc::ClientContext context;
+  v1::CountersRequest request;
+  request.set_session_token(owner.welcome.session_token());
+  v1::CountersReply reply;
+  EXPECT_EQ(thief.stub().Counters(&context, request, &reply).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(owner.Wait().code(), 0u);  // and nothing has happened to it
   TestClient again(channel(kOwner));
   EXPECT_TRUE(again.Hello({.lease_ms = 10'000, .token = owner.welcome.session_token()}));

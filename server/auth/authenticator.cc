@@ -21,6 +21,7 @@ namespace {
 // descriptor, which ours on unix sockets are.
 constexpr std::string_view kInProcess = "unknown";
 constexpr absl::string_view kDescriptor = "fd:";
+constexpr size_t kMaxNames = 1024;
 
 std::string UserName(uid_t uid) {
   passwd entry;
@@ -75,7 +76,7 @@ absl::StatusOr<Caller> Authenticator::Identify(const grpc::CallbackServerContext
   const std::string peer = context.peer();
   if (peer == kInProcess) return Caller{.user = UserName(geteuid()), .admin = true};
   if (const std::optional<uid_t> uid = UserBehind(peer)) {
-    Caller caller = Named(UserName(*uid));
+    Caller caller = Named(NameOf(*uid));
     caller.admin |= *uid == 0 || *uid == geteuid();
     return caller;
   }
@@ -99,6 +100,20 @@ absl::Status Authenticator::Refuse(const std::string& peer, const char* why) con
     Log("auth").warn("refused peer={} left_out={} because=\"{}\"", peer, *left_out, why);
   }
   return absl::UnauthenticatedError(why);
+}
+
+// Each call of a client asks for it, and to look it up reads files.
+std::string Authenticator::NameOf(uid_t uid) const {
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = names_.find(uid);
+    if (found != names_.end()) return found->second;
+  }
+  std::string name = UserName(uid);
+  absl::MutexLock lock(&mu_);
+  if (names_.size() >= kMaxNames) names_.clear();
+  names_[uid] = name;
+  return name;
 }
 
 Caller Authenticator::Named(std::string user) const {

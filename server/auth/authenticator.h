@@ -10,9 +10,11 @@
 #pragma once
 
 #include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/types.h>
 
 #include <string>
 #include <vector>
@@ -41,17 +43,19 @@ class Authenticator {
   // Unauthenticated says what is missing. Who is refused is in the log, what they showed is not.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
 
-  // Of calls from now on; sessions that are open stay.
+  // Of calls from now on; streams that are open stay.
   void SetTokens(TokenTable tokens);
 
  private:
   Caller Named(std::string user) const;
+  std::string NameOf(uid_t uid) const;
   absl::Status Refuse(const std::string& peer, const char* why) const;
 
   const std::vector<std::string> admin_users_;
   const bool proof_required_;
   mutable absl::Mutex mu_;
   TokenTable tokens_ ABSL_GUARDED_BY(mu_);
+  mutable absl::flat_hash_map<uid_t, std::string> names_ ABSL_GUARDED_BY(mu_);
   mutable LogLimiter refusals_;
 };
 

@@ -4,12 +4,15 @@
 
 #include <absl/base/thread_annotations.h>
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <absl/synchronization/mutex.h>
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -76,6 +79,12 @@ class CallCount {
   absl::Mutex mu_;
   int live_ ABSL_GUARDED_BY(mu_) = 0;
 };
+
+class Session;
+
+// The session of a token, for who makes a call.
+using FindSession =
+    std::function<absl::StatusOr<std::shared_ptr<Session>>(const std::string& token)>;
 
 // A call that is answered at once: `handle` decodes, calls and encodes.
 template <typename Handler>

@@ -7,11 +7,11 @@
 
 namespace tensord {
 
-DownloadCall* DownloadCall::Start(SessionRegistry& registry, CallCount& calls,
+DownloadCall* DownloadCall::Start(const FindSession& find, CallCount& calls,
                                   const v1::DownloadRequest& request) {
   auto* call = new DownloadCall(calls, request);
   call->self_.reset(call);
-  absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
+  absl::StatusOr<std::shared_ptr<Session>> session = find(request.session_token());
   if (!session.ok()) {
     call->End(session.status());
     return call;

@@ -12,14 +12,13 @@
 #include "proto/tensord/v1/session.pb.h"
 #include "server/service/call.h"
 #include "server/service/wait.h"
-#include "server/session/registry.h"
 
 namespace tensord {
 
 class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
                            public std::enable_shared_from_this<DownloadCall> {
  public:
-  static DownloadCall* Start(SessionRegistry& registry, CallCount& calls,
+  static DownloadCall* Start(const FindSession& find, CallCount& calls,
                              const v1::DownloadRequest& request);
 
  private:

@@ -17,11 +17,11 @@ namespace {
 class WaitCall final : public grpc::ServerUnaryReactor,
                        public std::enable_shared_from_this<WaitCall> {
  public:
-  static WaitCall* Start(SessionRegistry& registry, CallCount& calls,
-                         const v1::WaitRequest& request, v1::WaitReply* reply) {
+  static WaitCall* Start(const FindSession& find, CallCount& calls, const v1::WaitRequest& request,
+                         v1::WaitReply* reply) {
     auto* call = new WaitCall(calls, request.handle(), reply);
     call->self_.reset(call);
-    absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
+    absl::StatusOr<std::shared_ptr<Session>> session = find(request.session_token());
     if (!session.ok()) {
       call->End(session.status());
       return call;
@@ -70,6 +70,14 @@ class WaitCall final : public grpc::ServerUnaryReactor,
 
 }  // namespace
 
+FindSession SessionServiceImpl::FinderOf(const grpc::CallbackServerContext& context) const {
+  return [&registry = registry_, caller = authenticator_.Identify(context)](
+             const std::string& token) -> absl::StatusOr<std::shared_ptr<tensord::Session>> {
+    TD_RETURN_IF_ERROR(caller.status());
+    return registry.Find(token, caller->user);
+  };
+}
+
 grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* SessionServiceImpl::Session(
     grpc::CallbackServerContext* context) {
   return SessionStream::Start(registry_, calls_, context->peer(),
@@ -77,37 +85,37 @@ grpc::ServerBidiReactor<v1::ClientFrame, v1::ServerFrame>* SessionServiceImpl::S
 }
 
 grpc::ServerReadReactor<v1::UploadChunk>* SessionServiceImpl::Upload(
-    grpc::CallbackServerContext* /*context*/, v1::UploadReply* reply) {
-  return UploadCall::Start(registry_, calls_, reply);
+    grpc::CallbackServerContext* context, v1::UploadReply* reply) {
+  return UploadCall::Start(FinderOf(*context), calls_, reply);
 }
 
 grpc::ServerWriteReactor<v1::DownloadChunk>* SessionServiceImpl::Download(
-    grpc::CallbackServerContext* /*context*/, const v1::DownloadRequest* request) {
-  return DownloadCall::Start(registry_, calls_, *request);
+    grpc::CallbackServerContext* context, const v1::DownloadRequest* request) {
+  return DownloadCall::Start(FinderOf(*context), calls_, *request);
 }
 
 grpc::ServerUnaryReactor* SessionServiceImpl::EndSession(grpc::CallbackServerContext* context,
                                                          const v1::EndSessionRequest* request,
                                                          v1::EndSessionReply* /*reply*/) {
   return AnswerNow(calls_, context, "EndSession", [&]() -> absl::Status {
-    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     session->Close(absl::OkStatus());  // its stream, if it has one
     registry_.Close(*session);
     return absl::OkStatus();
   });
 }
 
-grpc::ServerUnaryReactor* SessionServiceImpl::Wait(grpc::CallbackServerContext* /*context*/,
+grpc::ServerUnaryReactor* SessionServiceImpl::Wait(grpc::CallbackServerContext* context,
                                                    const v1::WaitRequest* request,
                                                    v1::WaitReply* reply) {
-  return WaitCall::Start(registry_, calls_, *request, reply);
+  return WaitCall::Start(FinderOf(*context), calls_, *request, reply);
 }
 
 grpc::ServerUnaryReactor* SessionServiceImpl::Counters(grpc::CallbackServerContext* context,
                                                        const v1::CountersRequest* request,
                                                        v1::CountersReply* reply) {
   return AnswerNow(calls_, context, "Counters", [&]() -> absl::Status {
-    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     *reply = session->Counters();
     return absl::OkStatus();
   });

@@ -30,6 +30,9 @@ class SessionServiceImpl final : public v1::SessionService::CallbackService {
                                      v1::CountersReply* reply) override;
 
  private:
+  // Who has a session's token and is another user has nothing.
+  FindSession FinderOf(const grpc::CallbackServerContext& context) const;
+
   SessionRegistry& registry_;
   CallCount& calls_;
   const Authenticator& authenticator_;

@@ -7,8 +7,8 @@
 
 namespace tensord {
 
-UploadCall* UploadCall::Start(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply) {
-  auto* call = new UploadCall(registry, calls, reply);
+UploadCall* UploadCall::Start(FindSession find, CallCount& calls, v1::UploadReply* reply) {
+  auto* call = new UploadCall(std::move(find), calls, reply);
   call->self_.reset(call);
   call->StartRead(&call->chunk_);
   return call;
@@ -31,7 +31,7 @@ void UploadCall::OnReadDone(bool ok) {
 }
 
 absl::Status UploadCall::Begin() {
-  TD_ASSIGN_OR_RETURN(session_, registry_.Find(chunk_.session_token()));
+  TD_ASSIGN_OR_RETURN(session_, find_(chunk_.session_token()));
   // Looked at before the chunk may have to be kept.
   if (chunk_.data().size() > session_->limits().max_chunk_bytes) {
     return InvalidArgument("a chunk has {} bytes, more than the limit of {}", chunk_.data().size(),

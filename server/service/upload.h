@@ -9,21 +9,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "proto/tensord/v1/session.pb.h"
 #include "server/service/call.h"
-#include "server/session/registry.h"
+#include "server/session/session.h"
 
 namespace tensord {
 
 class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
                          public std::enable_shared_from_this<UploadCall> {
  public:
-  static UploadCall* Start(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply);
+  static UploadCall* Start(FindSession find, CallCount& calls, v1::UploadReply* reply);
 
  private:
-  UploadCall(SessionRegistry& registry, CallCount& calls, v1::UploadReply* reply)
-      : registry_(registry), guard_(calls), reply_(reply) {}
+  UploadCall(FindSession find, CallCount& calls, v1::UploadReply* reply)
+      : find_(std::move(find)), guard_(calls), reply_(reply) {}
 
   void OnReadDone(bool ok) override;
   void OnCancel() override;
@@ -35,7 +36,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   absl::Status Store();
   void End(const absl::Status& status);
 
-  SessionRegistry& registry_;
+  const FindSession find_;
   const CallCount::Guard guard_;
   v1::UploadReply* const reply_;
   const absl::Time begin_ = absl::Now();

@@ -116,10 +116,27 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& 
   return session;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(const std::string& token) {
-  absl::MutexLock lock(&mu_);
-  const auto found = sessions_.find(token);
-  if (found != sessions_.end()) return found->second;
+std::shared_ptr<Session> SessionRegistry::Lookup(const std::string& token, std::string_view user) {
+  std::shared_ptr<Session> session;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = sessions_.find(token);
+    if (found == sessions_.end()) return nullptr;
+    session = found->second;
+  }
+  const SessionIdentity& identity = session->identity();
+  if (identity.user == Printable(user)) return session;
+  // Its owner should know: somebody has the token.
+  if (const std::optional<uint64_t> left_out = foreign_.Take()) {
+    Log("session").warn("refused id={} of user='{}' to user='{}', who has its token left_out={}",
+                        identity.id, identity.user, Printable(user), *left_out);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(const std::string& token,
+                                                               std::string_view user) {
+  if (std::shared_ptr<Session> session = Lookup(token, user)) return session;
   return absl::UnauthenticatedError("the session token is not valid: open a session first");
 }
 
@@ -133,14 +150,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindById(std::string_v
 
 absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::FindToResume(const std::string& token,
                                                                        std::string_view user) {
-  absl::StatusOr<std::shared_ptr<Session>> session = Find(token);
-  if (session.ok() && (*session)->identity().user == Printable(user)) return session;
-  // Its owner should know: somebody has the token.
-  if (const auto left_out = session.ok() ? foreign_.Take() : std::nullopt) {
-    Log("session").warn("refused to resume id={} of user='{}' for user='{}' left_out={}",
-                        (*session)->identity().id, (*session)->identity().user, Printable(user),
-                        *left_out);
-  }
+  if (std::shared_ptr<Session> session = Lookup(token, user)) return session;
   return NoSuchSession();
 }
 

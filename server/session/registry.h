@@ -35,9 +35,10 @@ class SessionRegistry {
 
   absl::StatusOr<std::shared_ptr<Session>> Open(const v1::Hello& hello, std::string_view peer,
                                                 std::string_view user);
-  // Unauthenticated for a token that names no session; says no more than that.
-  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token);
-  // The same of a client that comes back, who has to be the same user: NotFound.
+  // Of calls beside its stream, by the same user. Unauthenticated for a token that names no session
+  // of theirs; says no more than that.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& token, std::string_view user);
+  // The same of a client that comes back: NotFound.
   absl::StatusOr<std::shared_ptr<Session>> FindToResume(const std::string& token,
                                                         std::string_view user);
   // A stream takes the session, or leaves it. One that nobody takes within its lease is closed.
@@ -69,6 +70,8 @@ class SessionRegistry {
   const SessionEngine& engine() const { return engine_; }
 
  private:
+  // The session of that token if it is the user's; else null.
+  std::shared_ptr<Session> Lookup(const std::string& token, std::string_view user);
   void Unpark(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLeases();
 
