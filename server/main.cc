@@ -221,6 +221,7 @@ absl::Status Reload(absl::Span<const std::string> arguments, Configuration& runn
   TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(read.flags.log_file));
   // Of the file that was named at the start: another one needs a restart.
   TD_ASSIGN_OR_RETURN(TokenTable tokens, TokensOf(running.flags));
+  TD_RETURN_IF_ERROR(server.ReadTlsAgain());
   const std::vector<FlagChange> changes = Adopt(running, read);
   const Flags& flags = running.flags;
   LogSink().set_sinks({std::move(target)});

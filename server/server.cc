@@ -105,7 +105,8 @@ absl::Status Server::Listen(const ServerOptions& options) {
   const bool remote = options.insecure || (options.tls && options.auth.proof_required);
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
   if (options.tls) {
-    TD_ASSIGN_OR_RETURN(credentials, TlsCredentials(*options.tls));
+    TD_ASSIGN_OR_RETURN(tls_, TlsCertificates::Read(*options.tls));
+    credentials = tls_->credentials();
   }
   const auto take = [&](int fd, bool allowed) -> absl::Status {
     TD_ASSIGN_OR_RETURN(auto socket, ListeningSocket::Take(fd, allowed));

@@ -69,6 +69,8 @@ class Server {
   // What may change while it serves.
   void SetMaxSessionBytes(uint64_t bytes) { registry_.SetMaxSessionBytes(bytes); }
   void SetTokens(TokenTable tokens) { authenticator_.SetTokens(std::move(tokens)); }
+  // Certificates and keys of TLS, of connections that come later; nothing without TLS.
+  absl::Status ReadTlsAgain() { return tls_ ? tls_->ReadAgain() : absl::OkStatus(); }
   void SetMetricsSessions(int count) { state_metrics_->SetMaxSessions(count); }
 
   // A function that any thread may call: whether a call to the daemon comes back within `patience`,
@@ -98,6 +100,7 @@ class Server {
   AdminServiceImpl admin_service_;
   const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
+  std::unique_ptr<TlsCertificates> tls_;
   std::vector<UnixSocket> sockets_;
   std::vector<std::string> addresses_;
   std::unique_ptr<grpc::Server> grpc_;

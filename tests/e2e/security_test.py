@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,45 @@ def test_a_changed_file_of_tokens_is_read_on_reload(tmp_path, pki, tokens):
         session_of(address, tls=ca, token=OTHER)
         with pytest.raises(tensord.errors.UnauthenticatedError):
             session_of(address, tls=ca, token=TOKEN)
+
+
+def test_changed_certificates_are_read_on_reload(tmp_path, pki):
+    """The daemon's own, and that of the CA of clients. What is no good is not taken."""
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    files = {name: folder / name for name in ("cert", "key", "ca")}
+
+    def put(**sources):
+        for name, source in sources.items():
+            shutil.copy(pki / source, files[name])
+            files[name].chmod(0o600)
+
+    def reload(daemon, said):
+        count = daemon.log.read_text().count(said)
+        daemon.process.send_signal(1)
+        while daemon.log.read_text().count(said) == count:
+            daemon.check()
+
+    put(cert="server.pem", key="server.key", ca="ca.pem")
+    carol, mallory = (TLS(pki / "ca.pem", pki / f"{name}.pem", pki / f"{name}.key") for name in ("carol", "mallory"))
+    flags = [f"--tls-cert={files['cert']}", f"--tls-key={files['key']}", f"--tls-client-ca={files['ca']}"]
+    with serving(tmp_path, None, *flags) as (daemon, address):
+        with tensord.connect(address, tls=carol) as open_before:
+            put(ca="other-ca.pem")
+            reload(daemon, "configuration read again")
+            deadline = time.monotonic() + 60
+            while True:  # gRPC looks once in a second
+                try:
+                    session_of(address, tls=mallory)
+                    break
+                except tensord.errors.UnavailableError:
+                    assert time.monotonic() < deadline
+            with pytest.raises(tensord.errors.UnavailableError):
+                tensord.connect(address, tls=carol, connect_timeout=2)
+            assert not open_before.closed
+        put(key="mallory.key")
+        reload(daemon, "nothing is changed because of --tls-key: ")
+        session_of(address, tls=mallory)
 
 
 def test_client_certificates(tmp_path, pki):
