@@ -22,7 +22,8 @@ DOING = {
     "an upload": "Tensor(np.ones(1 << 25, np.float32))",
     "a download": "x = tensord.ones(1 << 25).contiguous().realize()\nwhile True: x.numpy()",
     "runs": "x = tensord.ones(1 << 22).contiguous().realize()\nwhile True: x = (x * 1.5).realize()",
-    "a compilation": "x = tensord.ones(1 << 22).contiguous().realize()\nfor i in range(1000): (x * i).sin().sum().realize()",
+    "a compilation": "x = tensord.ones(1 << 22).contiguous().realize()\n"
+                     "for i in range(1000): (x * i).sin().sum().realize()",
 }
 
 
@@ -111,7 +112,8 @@ input()
 def test_a_deadline_that_has_passed_already(start):
     daemon = start("--devices=cpu")
     with tensord.connect(daemon.address, timeout=1e-9):
-        for ask in (lambda: Tensor(np.ones(1 << 20, np.float32)).numpy(), lambda: tensord.ones(3).numpy(), tensord.counters):
+        upload = lambda: Tensor(np.ones(1 << 20, np.float32)).numpy()  # noqa: E731
+        for ask in upload, lambda: tensord.ones(3).numpy(), tensord.counters:
             with pytest.raises((tensord.errors.DeadlineExceededError, TimeoutError)):
                 ask()
     computes(daemon)

@@ -1,4 +1,4 @@
-"""What tests of faults share: daemons of their own, clients that are processes of their own, and looking until it is so."""
+"""What tests of faults share: daemons and clients as processes of their own, and looking until it is so."""
 
 import collections
 import os
