@@ -47,6 +47,8 @@ struct Flags {
   uint64_t max_tensor_bytes = 0;
   uint64_t max_session_bytes = 0;
   absl::Duration launch_timeout, run_timeout;
+  std::string state_dir;
+  uint64_t max_published_bytes = 0;
   absl::Duration session_lease;
   absl::Duration drain_timeout;
   std::string log_level;

@@ -150,6 +150,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
        .limits = limits,
        .stalls = {.launch = flags.launch_timeout, .run = flags.run_timeout},
+       .sharing = {.max_published_bytes = flags.max_published_bytes},
+       .state_dir = flags.state_dir,
        .drain = TerminateOnce(),
        .compile_threads = static_cast<int>(flags.compile_threads)},
       std::move(runtime));

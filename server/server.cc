@@ -64,24 +64,30 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
     : metrics_(options.metrics_listen.empty() ? nullptr : std::make_unique<Metrics>()),
       compile_pool_("td-compile", CompileThreads(options.compile_threads)),
       work_pool_("td-work", 2),
+      files_pool_("td-files", 1),
       scheduler_(options.scheduling),
       runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
                         : std::move(runtime)),
       stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
+      publications_(options.sharing),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
                  .work_pool = work_pool_,
                  .scheduler = scheduler_,
+                 .publications = publications_,
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
-      session_service_(registry_, calls_, authenticator_),
-      admin_service_(registry_, calls_, authenticator_, options.drain),
+      session_service_(registry_, calls_, authenticator_, files_pool_),
+      admin_service_(registry_, calls_, authenticator_, files_pool_, options.drain),
       state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Runtime> runtime) {
   std::unique_ptr<Server> server(new Server(options, std::move(runtime)));
+  if (!options.state_dir.empty()) {
+    TD_RETURN_IF_ERROR(server->publications_.Restore(options.state_dir, *server->runtime_));
+  }
   TD_RETURN_IF_ERROR(server->ServeMetrics(options));
   TD_RETURN_IF_ERROR(server->Listen(options));
   return server;
@@ -218,6 +224,8 @@ bool Server::Drain(absl::Duration timeout) {
   compile_pool_.Stop();
   work_pool_.Stop();
   stall_watch_ = nullptr;
+  files_pool_.Stop();
+  publications_.Clear();
   runtime_ = nullptr;
   Log("server").info("ended all_work_finished={}", finished);
   return finished;

@@ -32,6 +32,7 @@
 #include "server/session/registry.h"
 #include "server/session/worker_pool.h"
 #include "server/stall_watch.h"
+#include "server/sharing/publications.h"
 
 namespace tensord {
 
@@ -47,6 +48,8 @@ struct ServerOptions {
   SessionLimits limits;
   SchedulerOptions scheduling;
   StallLimits stalls;
+  SharingLimits sharing;
+  std::string state_dir;  // where published tensors are kept; empty: in memory only
   // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
   std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
@@ -90,9 +93,11 @@ class Server {
   std::unique_ptr<Metrics> metrics_;  // null: nothing is measured
   WorkerPool compile_pool_;
   WorkerPool work_pool_;
+  WorkerPool files_pool_;
   Scheduler scheduler_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<StallWatch> stall_watch_;
+  Publications publications_;
   SessionRegistry registry_;
   CallCount calls_;
   Authenticator authenticator_;

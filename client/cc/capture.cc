@@ -457,6 +457,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
   for (size_t slot : captured.overwritten) {
     Value& value = *tensors[slot]->value;
     value.buffer = BufferOn(value, devices);
+    if (value.buffer->read_only) value.buffer = CopyAside(value);
     value.copies.clear();
   }
 

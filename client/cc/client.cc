@@ -121,4 +121,29 @@ absl::StatusOr<v1::CountersReply> Client::Counters() const {
   return session_->connection()->Counters(session_->Deadline());
 }
 
+absl::StatusOr<v1::PublishReply> Client::Publish(const std::string& name, const Tensors& tensors,
+                                                 absl::Span<const std::string> readers) const {
+  client::Session::Tensors states;
+  for (const auto& [key, tensor] : tensors) states.emplace_back(key, tensor.state());
+  return session_->Publish(name, states, readers);
+}
+
+absl::StatusOr<Client::Tensors> Client::Attach(const std::string& name,
+                                               const std::string& owner) const {
+  TD_ASSIGN_OR_RETURN(client::Session::Tensors states, session_->Attach(name, owner));
+  Tensors tensors;
+  for (auto& [key, state] : states) tensors.emplace_back(key, Tensor(std::move(state)));
+  return tensors;
+}
+
+absl::StatusOr<std::vector<v1::Publication>> Client::Published() const {
+  TD_ASSIGN_OR_RETURN(const v1::ListPublishedReply reply,
+                      session_->connection()->ListPublished(session_->Deadline()));
+  return std::vector<v1::Publication>(reply.publications().begin(), reply.publications().end());
+}
+
+absl::Status Client::Unpublish(const std::string& name) const {
+  return session_->connection()->Unpublish(name, session_->Deadline());
+}
+
 }  // namespace tensord

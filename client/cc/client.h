@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/cc/connection.h"
@@ -83,6 +84,27 @@ class Client {
   // simplify floats as if they were real numbers. Off unless asked for.
   void SetFastMath(bool fast_math) const { session_->SetFastMath(fast_math); }
   bool fast_math() const { return session_->fast_math(); }
+
+  // Tensors under a name of this user's, for other processes to attach: this user's own, those of
+  // the users in `readers`, of all users with "*". Waits until they are computed, and on disk if
+  // the daemon keeps them. What had the name before is replaced; who has attached that keeps it.
+  // What is assigned to a published tensor later goes into memory of its own, so others see no
+  // change.
+  using Tensors = std::vector<std::pair<std::string, Tensor>>;
+  absl::StatusOr<v1::PublishReply> Publish(const std::string& name, const Tensors& tensors,
+                                           absl::Span<const std::string> readers = {}) const;
+  // A single one, under the key "".
+  absl::StatusOr<v1::PublishReply> Publish(const std::string& name, const Tensor& tensor,
+                                           absl::Span<const std::string> readers = {}) const {
+    return Publish(name, Tensors{{"", tensor}}, readers);
+  }
+  // The tensors that a user, or this one, has published: the same memory, not a copy. NotFound if
+  // there are none that this user may attach.
+  absl::StatusOr<Tensors> Attach(const std::string& name, const std::string& owner = "") const;
+  // What this user may attach.
+  absl::StatusOr<std::vector<v1::Publication>> Published() const;
+  // Of this user's own. Who has attached it keeps it.
+  absl::Status Unpublish(const std::string& name) const;
 
   // Waits until the device has done everything sent so far.
   absl::Status Wait() const { return session_->Wait({}); }

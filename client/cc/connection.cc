@@ -396,4 +396,48 @@ absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
   return reply;
 }
 
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> Connection::Ask(
+    grpc::Status (v1::SessionService::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+    Request request, absl::Time deadline) {
+  TD_RETURN_IF_ERROR(status());
+  request.set_session_token(welcome().session_token());
+  Reply reply;
+  const absl::Status done = Call(deadline, [&](grpc::ClientContext& context) {
+    return (stub_.get()->*method)(&context, request, &reply);
+  });
+  if (absl::IsUnimplemented(done)) {
+    return Unimplemented("the daemon at {} is tensord {}, which shares no tensors: update it",
+                         address_, welcome().server_version());
+  }
+  TD_RETURN_IF_ERROR(done);
+  return reply;
+}
+
+absl::StatusOr<v1::PublishReply> Connection::Publish(v1::PublishRequest request,
+                                                     absl::Time deadline) {
+  TD_RETURN_IF_ERROR(status());
+  request.set_after_sequence(link_->last_sequence());
+  return Ask(&v1::SessionService::Stub::Publish, std::move(request), deadline);
+}
+
+absl::StatusOr<v1::Publication> Connection::FindPublished(const std::string& name,
+                                                          const std::string& owner,
+                                                          absl::Time deadline) {
+  v1::FindPublishedRequest request;
+  request.set_name(name);
+  request.set_owner(owner);
+  return Ask(&v1::SessionService::Stub::FindPublished, std::move(request), deadline);
+}
+
+absl::StatusOr<v1::ListPublishedReply> Connection::ListPublished(absl::Time deadline) {
+  return Ask(&v1::SessionService::Stub::ListPublished, v1::ListPublishedRequest(), deadline);
+}
+
+absl::Status Connection::Unpublish(const std::string& name, absl::Time deadline) {
+  v1::UnpublishRequest request;
+  request.set_name(name);
+  return Ask(&v1::SessionService::Stub::Unpublish, std::move(request), deadline).status();
+}
+
 }  // namespace tensord::client

@@ -118,11 +118,25 @@ class Connection {
                     std::vector<std::string>* kernels = nullptr);
   absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);
 
+  // What users share; see docs/sharing.md. `request` needs neither token nor sequence: a
+  // publication has the values that its tensors have after all commands sent so far.
+  absl::StatusOr<v1::PublishReply> Publish(v1::PublishRequest request, absl::Time deadline);
+  absl::StatusOr<v1::Publication> FindPublished(const std::string& name, const std::string& owner,
+                                                absl::Time deadline);
+  absl::StatusOr<v1::ListPublishedReply> ListPublished(absl::Time deadline);
+  absl::Status Unpublish(const std::string& name, absl::Time deadline);
+
  private:
   explicit Connection(std::string address);
   // Makes a call beside the stream, again if the connection broke and is back.
   absl::Status Call(absl::Time deadline,
                     const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
+  // A unary call about what is published.
+  template <typename Request, typename Reply>
+  absl::StatusOr<Reply> Ask(grpc::Status (v1::SessionService::Stub::*method)(grpc::ClientContext*,
+                                                                             const Request&,
+                                                                             Reply*),
+                            Request request, absl::Time deadline);
   absl::Status UploadChunks(v1::UploadChunk first, uint64_t handle, const Source& source,
                             absl::Time deadline);
 

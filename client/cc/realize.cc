@@ -223,9 +223,10 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
   for (const ValueRef& root : roots) {
     Program::Output output{.value = plan.BuiltFor(*root)};
     const Value* dest = root->dest.get();
-    // Memory whose data is lost is replaced, by what does not need the data.
+    // Memory that others read stays as it is; that whose data is lost is replaced, by what does not
+    // need the data.
     if (dest && dest->buffer && dest->buffer->placement.devices == devices &&
-        (plan.slots.contains(dest) || !IsDoubtful(*dest->buffer))) {
+        !dest->buffer->read_only && (plan.slots.contains(dest) || !IsDoubtful(*dest->buffer))) {
       output.overwrites = plan.SlotOf(*root->dest);
     }
     plan.program.outputs.push_back(output);

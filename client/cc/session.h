@@ -380,6 +380,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void BindVariable(const std::string& name, int64_t value);
 
+  // sharing.cc: tensors under their keys, for other sessions to read.
+  using Tensors = std::vector<std::pair<std::string, StateRef>>;
+  absl::StatusOr<v1::PublishReply> Publish(const std::string& name, const Tensors& tensors,
+                                           absl::Span<const std::string> readers);
+  absl::StatusOr<Tensors> Attach(const std::string& name, const std::string& owner);
+
   // Whether programs that are built from now on simplify floats as if they were real numbers.
   void SetFastMath(bool fast_math) { fast_math_.store(fast_math, std::memory_order_relaxed); }
   bool fast_math() const { return fast_math_.load(std::memory_order_relaxed); }

@@ -51,6 +51,7 @@ struct Buffer {
   // Guarded by the session, and so is the error that the daemon was asked for then.
   bool overwritten = false;
   absl::Status error;
+  bool read_only = false;  // published or attached: others may read it. Guarded by the session.
   // The values of the variables in its shape when it was computed. Guarded by the session.
   std::map<std::string, int64_t> variables;
 };

@@ -133,6 +133,7 @@ void BindNn(py::class_<Tensor>& tensor);
 void BindLosses(py::class_<Tensor>& tensor);  // part of BindNn
 void BindCreation(py::module_& module);
 void BindSize(py::module_& module);
+void BindSharing(py::module_& module, py::class_<Tensor>& tensor);
 void BindCreators(py::class_<Tensor>& tensor);
 void BindGradient(py::module_& module);
 void BindJit(py::module_& module);

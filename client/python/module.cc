@@ -41,5 +41,6 @@ PYBIND11_MODULE(_tensord, module) {
   BindJit(module);
   BindKernel(module);
   BindLoop(module);
+  BindSharing(module, tensor);
   BindSpellings(tensor);
 }

@@ -85,6 +85,15 @@ void CollectSessions(const std::vector<std::shared_ptr<Session>>& sessions, size
   add("other", rest);
 }
 
+void CollectSharing(const Publications::Stats& stats, Families& out) {
+  out.Gauge("tensord_publications", "Names under which tensors are published", stats.publications);
+  out.Gauge("tensord_published_bytes",
+            "Tensors that are published, or were and are still held, charged to their owners",
+            stats.bytes);
+  out.Counter("tensord_snapshots_rejected_total",
+              "Files of published tensors that were corrupt and set aside", stats.rejected);
+}
+
 void CollectCaches(const CacheStats& stats, Families& out) {
   out.Gauge("tensord_plan_cache_entries", "Plans of programs in memory", stats.plans);
   out.Counter("tensord_plan_cache_hits_total", "Programs that had a plan", stats.plan_hits);
@@ -133,6 +142,7 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
               counters.bytes_uploaded());
   out.Counter("tensord_downloaded_bytes_total", "Tensor data to clients",
               counters.bytes_downloaded());
+  CollectSharing(registry_.engine().publications.stats(), out);
   CollectCaches(runtime.cache_stats(), out);
   return out.Take();
 }

@@ -198,6 +198,35 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListTensors(grpc::CallbackServerCont
   });
 }
 
+grpc::ServerUnaryReactor* AdminServiceImpl::ListPublished(
+    grpc::CallbackServerContext* context, const v1::ListPublishedRequest* /*request*/,
+    v1::ListPublishedReply* reply) {
+  return AnswerNow(calls_, context, "ListPublished", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    for (const PublicationRef& each :
+         registry_.engine().publications.List(caller.user, caller.admin)) {
+      *reply->add_publications() = Describe(*each, caller.user, caller.admin);
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::Unpublish(grpc::CallbackServerContext* context,
+                                                      const v1::UnpublishRequest* request,
+                                                      v1::UnpublishReply* /*reply*/) {
+  absl::StatusOr<Caller> caller = authenticator_.Identify(*context);
+  return AnswerLater(calls_, context, files_, "Unpublish",
+                     [this, request, caller = std::move(caller)]() -> absl::Status {
+                       TD_RETURN_IF_ERROR(caller.status());
+                       const std::string& owner =
+                           request->owner().empty() ? caller->user : request->owner();
+                       if (owner != caller->user && !caller->admin) {
+                         return NotAllowed("taking back what another user has published", *caller);
+                       }
+                       return registry_.engine().publications.Unpublish(owner, request->name());
+                     });
+}
+
 grpc::ServerUnaryReactor* AdminServiceImpl::Drain(grpc::CallbackServerContext* context,
                                                   const v1::DrainRequest* /*request*/,
                                                   v1::DrainReply* /*reply*/) {

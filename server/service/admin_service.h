@@ -13,6 +13,7 @@
 #include "server/auth/authenticator.h"
 #include "server/service/call.h"
 #include "server/session/registry.h"
+#include "server/session/worker_pool.h"
 
 namespace tensord {
 
@@ -20,10 +21,11 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
   // `drain` begins to drain the daemon, without waiting; may be null where nothing can.
   AdminServiceImpl(SessionRegistry& registry, CallCount& calls, const Authenticator& authenticator,
-                   std::function<void()> drain)
+                   WorkerPool& files, std::function<void()> drain)
       : registry_(registry),
         calls_(calls),
         authenticator_(authenticator),
+        files_(files),
         drain_(std::move(drain)) {}
 
   // Before the server serves.
@@ -46,6 +48,12 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* ListTensors(grpc::CallbackServerContext* context,
                                         const v1::ListTensorsRequest* request,
                                         v1::ListTensorsReply* reply) override;
+  grpc::ServerUnaryReactor* ListPublished(grpc::CallbackServerContext* context,
+                                          const v1::ListPublishedRequest* request,
+                                          v1::ListPublishedReply* reply) override;
+  grpc::ServerUnaryReactor* Unpublish(grpc::CallbackServerContext* context,
+                                      const v1::UnpublishRequest* request,
+                                      v1::UnpublishReply* reply) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainRequest* request, v1::DrainReply* reply) override;
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
@@ -59,6 +67,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   SessionRegistry& registry_;
   CallCount& calls_;
   const Authenticator& authenticator_;
+  WorkerPool& files_;  // of the session service
   const std::function<void()> drain_;
   const absl::Time started_ = absl::Now();
   std::vector<std::string> listening_;

@@ -19,6 +19,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "server/service/grpc_status.h"
+#include "server/session/worker_pool.h"
 
 namespace tensord {
 
@@ -95,6 +96,20 @@ grpc::ServerUnaryReactor* AnswerNow(CallCount& calls, grpc::CallbackServerContex
   calls.Ended(method, begin, status);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+// A call that is answered by a pool, because it may take its time. `handle` lives until then.
+inline grpc::ServerUnaryReactor* AnswerLater(CallCount& calls, grpc::CallbackServerContext* context,
+                                             WorkerPool& pool, std::string_view method,
+                                             std::function<absl::Status()> handle) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  pool.Schedule([guard = std::make_shared<CallCount::Guard>(calls), reactor, method,
+                 handle = std::move(handle), begin = absl::Now()] {
+    const absl::Status status = handle();
+    guard->Ended(method, begin, status);
+    reactor->Finish(ToGrpc(status));
+  });
   return reactor;
 }
 

@@ -11,4 +11,19 @@ v1::DeviceInfo Describe(Device& device) {
   return info;
 }
 
+v1::Publication Describe(const Publication& publication, std::string_view caller, bool admin) {
+  v1::Publication out;
+  out.set_owner(publication.owner);
+  out.set_name(publication.name);
+  out.set_version(publication.version);
+  if (admin || caller == publication.owner) {
+    out.mutable_readers()->Add(publication.readers.begin(), publication.readers.end());
+  }
+  out.set_bytes(publication.bytes());
+  out.set_holders(publication.holders());
+  out.set_tensor_count(publication.tensors.size());
+  out.set_saved(publication.saved);
+  return out;
+}
+
 }  // namespace tensord

@@ -5,7 +5,9 @@
 
 #include "core/base/status.h"
 #include "core/wire/status.h"
+#include "server/service/describe.h"
 #include "server/service/download.h"
+#include "server/service/publish.h"
 #include "server/service/session_stream.h"
 #include "server/service/upload.h"
 #include "server/service/wait.h"
@@ -118,6 +120,55 @@ grpc::ServerUnaryReactor* SessionServiceImpl::Counters(grpc::CallbackServerConte
     TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     *reply = session->Counters();
     return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::Publish(grpc::CallbackServerContext* /*context*/,
+                                                      const v1::PublishRequest* request,
+                                                      v1::PublishReply* reply) {
+  return StartPublish(registry_, calls_, files_, *request, reply);
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::FindPublished(grpc::CallbackServerContext* context,
+                                                            const v1::FindPublishedRequest* request,
+                                                            v1::Publication* reply) {
+  return AnswerNow(calls_, context, "FindPublished", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    const std::string& user = session->identity().user;
+    TD_ASSIGN_OR_RETURN(const PublicationRef found, registry_.engine().publications.Find(
+                                                        user, request->owner(), request->name()));
+    *reply = Describe(*found, user);
+    for (const Publication::Tensor& tensor : found->tensors) {
+      const Buffer& buffer = *tensor.buffer->buffer();
+      v1::Publication::Tensor& out = *reply->add_tensors();
+      out.set_key(tensor.key);
+      out.set_dtype(static_cast<uint32_t>(buffer.dtype));
+      out.mutable_shape()->Add(buffer.shape.begin(), buffer.shape.end());
+      out.set_device(buffer.memory->device().name());
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::ListPublished(grpc::CallbackServerContext* context,
+                                                            const v1::ListPublishedRequest* request,
+                                                            v1::ListPublishedReply* reply) {
+  return AnswerNow(calls_, context, "ListPublished", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    const std::string& user = session->identity().user;
+    for (const PublicationRef& each : registry_.engine().publications.List(user)) {
+      *reply->add_publications() = Describe(*each, user);
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::Unpublish(grpc::CallbackServerContext* context,
+                                                        const v1::UnpublishRequest* request,
+                                                        v1::UnpublishReply* /*reply*/) {
+  return AnswerLater(calls_, context, files_, "Unpublish", [this, request]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    return registry_.engine().publications.Unpublish(session->identity().user, request->name());
   });
 }
 

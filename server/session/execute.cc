@@ -66,6 +66,8 @@ Session::Outcome Session::Execute(v1::Command& command) {
         return ExecuteRelease(sequence, command.release());
       case v1::Command::kCopy:
         return ExecuteCopy(sequence, command.copy());
+      case v1::Command::kAttach:
+        return ExecuteAttach(sequence, command.attach());
       case v1::Command::VERB_NOT_SET:
         break;
     }
@@ -74,6 +76,7 @@ Session::Outcome Session::Execute(v1::Command& command) {
   if (command.has_upload()) results.push_back(command.upload().handle());
   if (command.has_register_program()) results.push_back(command.register_program().handle());
   if (command.has_copy()) results.push_back(command.copy().handle());
+  if (command.has_attach()) results.push_back(command.attach().handle());
   results.insert(results.end(), command.run().outputs().begin(), command.run().outputs().end());
   const absl::Status status =
       accepted
@@ -232,6 +235,12 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
                              ToString(Handle::Unpack(command.inputs(output.overwrites))));
     }
     plan.outputs.push_back(plan.inputs[output.overwrites]);
+    if (plan.outputs.back()->published != nullptr) {
+      return FailedPrecondition(
+          "output {} overwrites input {}, which is published: others read it, so it stays as it "
+          "is; copy it first",
+          i, output.overwrites);
+    }
     blocked |= plan.outputs.back()->readers > 0;
   }
   if (blocked) return Outcome::kBlocked;
@@ -563,6 +572,7 @@ void Session::SetError(Tensor& tensor, const absl::Status& status) {
   tensor.state = ObjectState::kError;
   tensor.error = status;
   tensor.buffer = nullptr;
+  tensor.published = nullptr;
   Uncharge(tensor);
 }
 

@@ -18,6 +18,7 @@
 #include "server/session/fake_runtime.h"
 #include "server/session/session.h"
 #include "server/session/worker_pool.h"
+#include "server/sharing/publications.h"
 
 namespace tensord {
 namespace {
@@ -141,6 +142,7 @@ class FairnessTest : public testing::Test {
                    .compile_pool = compile_pool_,
                    .work_pool = work_pool_,
                    .scheduler = scheduler_,
+                   .publications = publications_,
                    .limits = {}},
                   weight);
     client.Listen(told_);
@@ -184,6 +186,7 @@ class FairnessTest : public testing::Test {
   WorkerPool work_pool_{"work", kWorkers};
   Scheduler scheduler_{{.window = absl::Nanoseconds(kWindow * kRunNs), .min_runs = kWindow}};
   FakeRuntime runtime_;
+  Publications publications_;
   std::shared_ptr<Told> told_ = std::make_shared<Told>();
   std::vector<std::shared_ptr<Session>> sessions_;
 };

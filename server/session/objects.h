@@ -14,6 +14,7 @@
 
 #include "core/runtime/runtime.h"
 #include "server/scheduler/scheduler.h"
+#include "server/sharing/publications.h"
 
 namespace tensord {
 
@@ -26,6 +27,8 @@ struct Tensor {
   uint64_t ready = 0;  // value of the device's timeline from which the contents are there
   uint64_t bytes = 0;  // charged to the session
   int readers = 0;     // downloads and copies under way: a run that overwrites it waits for them
+  // Others may read the buffer: nothing overwrites it, and its owner is charged for it.
+  PublishedBufferRef published;
 };
 
 // A tensor that a session holds, as operators see it.

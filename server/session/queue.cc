@@ -213,6 +213,7 @@ std::optional<absl::StatusOr<Awaited>> Session::Resolve(const AwaitRequest& requ
   if ((*tensor)->state == ObjectState::kPending) return std::nullopt;
   if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
   result.buffer = (*tensor)->buffer;
+  result.published = (*tensor)->published;
   if (request.pin) {
     result.pin = Pin(tensors_.Share(request.handle));
   } else {

@@ -44,6 +44,7 @@
 #include "server/session/handle_table.h"
 #include "server/session/objects.h"
 #include "server/session/worker_pool.h"
+#include "server/sharing/publications.h"
 
 namespace tensord {
 
@@ -68,6 +69,7 @@ struct SessionEngine {
   WorkerPool& compile_pool;  // schedules and compiles programs
   WorkerPool& work_pool;     // short work that a device's thread must not do
   Scheduler& scheduler;      // whose run goes to a device next
+  Publications& publications;
   SessionLimits limits;
 };
 
@@ -110,7 +112,8 @@ struct Awaited {
   BufferRef buffer;                                   // of the tensor, if the handle is one
   std::vector<std::pair<Device*, uint64_t>> pending;  // timeline values to wait for
   std::shared_ptr<const void> pin;
-  uint64_t version = 0;  // another one once the tensor is overwritten
+  uint64_t version = 0;          // another one once the tensor is overwritten
+  PublishedBufferRef published;  // of a tensor that is
 };
 using AwaitDone = std::function<void(absl::StatusOr<Awaited>)>;
 
@@ -197,6 +200,10 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // The call is over, and another one may go on.
   void PauseUpload(const UploadRequest& request);
 
+  // The tensor, if it still has that buffer, is read-only from now on, and charged to the buffer's
+  // owner.
+  void SetPublished(uint64_t handle, const PublishedBuffer& published);
+
   void CountDownloaded(uint64_t bytes);
   v1::CountersReply Counters();
   std::vector<HeldTensor> HeldTensors();  // in no order
@@ -272,6 +279,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   Outcome ExecuteRun(uint64_t sequence, v1::RunProgram& command);
   Outcome ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command);
   Outcome ExecuteRelease(uint64_t sequence, const v1::Release& command);
+  Outcome ExecuteAttach(uint64_t sequence, const v1::AttachTensor& command);  // sharing.cc
   // `source` makes what is compiled; `sequence` is the command whose error it is if that fails, 0
   // if it is none's.
   void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,

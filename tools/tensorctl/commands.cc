@@ -121,6 +121,31 @@ absl::StatusOr<std::string> Buffers(const Daemon& daemon, absl::Span<const std::
                                          reply.count(), FormatBytes(reply.bytes()));
 }
 
+absl::StatusOr<std::string> Published(const Daemon& daemon, absl::Span<const std::string>) {
+  v1::ListPublishedReply reply;
+  TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::ListPublished, &reply));
+  if (daemon.options().json) return Json(reply);
+  if (reply.publications_size() == 0) return std::string("nothing is published\n");
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "OWNER", "TENSORS", "SIZE", "HOLDERS", "READERS", "SAVED"}};
+  for (const v1::Publication& each : reply.publications()) {
+    rows.push_back({each.name(), each.owner(), std::to_string(each.tensor_count()),
+                    FormatBytes(each.bytes()), std::to_string(each.holders()),
+                    absl::StrJoin(each.readers(), ", "), each.saved() ? "yes" : "no"});
+  }
+  return FormatTable(rows);
+}
+
+absl::StatusOr<std::string> Unpublish(const Daemon& daemon, absl::Span<const std::string> names) {
+  v1::UnpublishRequest request;
+  request.set_name(names[0]);
+  if (names.size() > 1) request.set_owner(names[1]);
+  v1::UnpublishReply reply;
+  TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::Unpublish, &reply, request));
+  if (daemon.options().json) return Json(reply);
+  return fmt::format("'{}' is not published any more; who has attached it keeps it\n", names[0]);
+}
+
 absl::StatusOr<std::string> Drain(const Daemon& daemon, absl::Span<const std::string>) {
   v1::DrainReply reply;
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::Drain, &reply));
@@ -189,6 +214,9 @@ absl::Span<const Command> Commands() {
       {"sessions kill", "SESSION...", 1, 100, KillSession,
        "end sessions: yours, or anybody's for administrators"},
       {"buffers", "[SESSION]", 0, 1, Buffers, "the tensors that take most memory"},
+      {"published", "", 0, 0, Published, "tensors that users share, by name"},
+      {"published remove", "NAME [OWNER]", 1, 2, Unpublish,
+       "take a publication back: yours, or anybody's for administrators"},
       {"cache stats", "", 0, 0, CacheStats, "compiled plans and kernels: kept, found, compiled"},
       {"cache clear", "", 0, 0, CacheClear, "forget compiled plans and kernels, on disk as well"},
       {"drain", "", 0, 0, Drain, "finish accepted work, take no more, and end the daemon"},

@@ -134,6 +134,7 @@ from tensord.random import (
     set_rng_state,
 )
 from tensord.size import Size
+from tensord.sharing import attach, publish, published, unpublish
 from tensord.training import is_training, training
 
 #: Constants.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Union
 
 import numpy as np
 from _tensord import Tensor
 from _tensord import realize as compute
 
+from tensord import sharing
 from tensord.dtypes import uint8
 from tensord.errors import InvalidArgumentError
 from tensord.io import (
@@ -70,6 +71,32 @@ def get_parameters(obj: Any) -> list[Tensor]:
             seen.add(hash(tensor))
             found.append(tensor)
     return found
+
+
+def publish(model: Any, name: str, *, readers: Iterable[str] = ()) -> int:
+    """Publishes all tensors of a model under one name, for others to attach; see tensord.publish."""
+    return sharing.publish(name, get_state_dict(model), readers=readers)
+
+
+def attach(model: Any, name: str, *, owner: str = "") -> list[Tensor]:
+    """The tensors of a model become those that `owner`, this user if not said, has published by the same names: the same
+    memory for all who attach them. Returns the model's. What training assigns to one goes into memory of its own.
+
+    InvalidArgumentError, before anything changes, if names, shapes or dtypes differ; NotFoundError as of tensord.attach.
+    """
+    found = sharing.attach(name, owner=owner)
+    shared = {"": found} if isinstance(found, Tensor) else found
+    own = get_state_dict(model)
+    wrong = [f"missing {sorted(own.keys() - shared.keys())}, unexpected {sorted(shared.keys() - own.keys())}"]
+    if own.keys() == shared.keys():
+        wrong = [f"'{key}' is {shared[key].dtype}{list(shared[key].shape)}, the model's {old.dtype}{list(old.shape)}"
+                 for key, old in own.items()
+                 if tuple(old.shape) != tuple(shared[key].shape) or old.dtype != shared[key].dtype]
+    if wrong:
+        raise InvalidArgumentError(f"attach '{name}': " + "; ".join(wrong))
+    for key, tensor in own.items():
+        tensor.replace(shared[key])
+    return list(own.values())
 
 
 def load_state_dict(model: Any, state_dict: Mapping[str, Union[Tensor, np.ndarray[Any, Any]]], strict: bool = True,
