@@ -213,7 +213,8 @@ std::optional<absl::StatusOr<Awaited>> Session::Resolve(const AwaitRequest& requ
   if ((*tensor)->state == ObjectState::kPending) return std::nullopt;
   if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
   result.buffer = (*tensor)->buffer;
-  result.published = (*tensor)->published;
+  // Itself: who waits is no holder.
+  if ((*tensor)->published) result.published = (*tensor)->published->shared_from_this();
   if (request.pin) {
     result.pin = Pin(tensors_.Share(request.handle));
   } else {

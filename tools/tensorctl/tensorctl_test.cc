@@ -60,6 +60,7 @@ TEST_F(TensorctlTest, EachCommandPrintsWhatTheDaemonSays) {
       {{"devices"}, {"DEVICE  ARCH  MEMORY", "FAKE:0  fake  1.0 GiB", "FAKE:1"}},
       {{"sessions"}, {"no sessions\n"}},
       {{"buffers"}, {"no buffers\n"}},
+      {{"published"}, {"nothing is published\n"}},
       {{"top", "--interval=1ms"},
        {"serving, up ", "0 sessions, 0 runs (0/s)", "FAKE:0  fake", "no sessions\n"}},
       {{"cache", "stats"}, {"/cache", "7, 8.0 KiB of 1.0 MiB", "1 kept, 2 hits, 3 misses"}},
@@ -145,6 +146,29 @@ TEST_F(TensorctlTest, TopShowsWhatHappenedSinceTheLastPicture) {
   EXPECT_EQ(shown, 3);
 }
 
+TEST_F(TensorctlTest, PublishedTensorsAreListedAndTakenBack) {
+  const auto client = Open();
+  client->Upload(TensorHandle(0), std::vector<float>(256));
+  client->SendAndRead();
+  grpc::ClientContext context;
+  v1::PublishRequest request;
+  request.set_session_token(client->welcome.session_token());
+  request.set_name("weights");
+  request.add_readers("alice");
+  request.add_readers("bob");
+  request.add_tensors()->set_handle(TensorHandle(0));
+  v1::PublishReply reply;
+  ASSERT_TRUE(client->stub().Publish(&context, request, &reply).ok());
+  const std::string listed = Run({"published"});
+  EXPECT_NE(listed.find("  1        1.0 KiB  1        alice, bob  no\n"), std::string::npos)
+      << listed;
+  EXPECT_NE(Run({"published", "--json"}).find("\"holders\": \"1\""), std::string::npos);
+  EXPECT_EQ(Run({"published", "remove", "weights"}),
+            "'weights' is not published any more; who has attached it keeps it\n");
+  EXPECT_EQ(Run({"published"}), "nothing is published\n");
+  EXPECT_EQ(client->Values(TensorHandle(0)), std::vector<float>(256));
+}
+
 TEST_F(TensorctlTest, DrainIsPassedOn) {
   Run({"drain"});
   EXPECT_EQ(drains_, 1);
@@ -159,6 +183,7 @@ TEST_F(TensorctlTest, WhatTheDaemonRefusesIsAnError) {
        "there is no session 'session-9': tensorctl sessions lists them"},
       {{"buffers", "session-9"}, "there is no session 'session-9'"},
       {{"buffers", "--count=20000"}, "limit 20000: at most 10000 tensors can be listed"},
+      {{"published", "remove", "x", "alice"}, "'alice' has published nothing as 'x'"},
       {{"top", "--json"}, "top prints no JSON"},
   };
   for (const auto& test : kCases) {
