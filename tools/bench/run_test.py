@@ -8,7 +8,9 @@ import pytest
 
 _RUN = pathlib.Path(__file__).with_name("run")
 _BINARIES = os.environ.get("TENSORD_BINARIES", _RUN.parents[2] / "bazel-bin")
-_BENCHMARKS = ["compile", "launch", "roundtrip", "fairness", "metrics", "load", "mnist", "matmul", "capture"]
+_BENCHMARKS = [
+    "compile", "launch", "roundtrip", "fairness", "metrics", "load", "sharing", "mnist", "matmul", "capture"
+]  # fmt: skip
 
 
 def run(*arguments):

@@ -32,7 +32,7 @@ from tensord.out import all_take_out
 # What belongs to a tensor as an object, or has another meaning as a function or a dtype.
 _METHODS_ONLY = frozenset("""
     apply_ as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr double element_size expand
-    float gradient half int int16 is_pinned is_shared istft item long new_full numpy polygamma realize register_hook register_post_accumulate_grad_hook
+    float gradient half int int16 is_pinned is_shared istft item long new_full numpy polygamma publish realize register_hook register_post_accumulate_grad_hook
     ndimension reshape_as retain_grad short size stft stride to
     to_ tolist type type_as view wait
 """.split())

@@ -429,7 +429,6 @@ __all__ = [
     'pow',
     'prelu',
     'prod',
-    'publish',
     'put',
     'qr',
     'quantile',
@@ -1033,7 +1032,6 @@ positive = Tensor.positive
 def pow(input: Any, other: Any, *arguments: Any, **keywords: Any) -> Tensor: ...
 prelu = Tensor.prelu
 prod = Tensor.prod
-publish = Tensor.publish
 put = Tensor.put
 qr = Tensor.qr
 quantile = Tensor.quantile
