@@ -51,6 +51,14 @@ bool IsDone(Device* device) {
   return device->timeline().Reached(device->timeline().last_reserved());
 }
 
+// Bulk data goes by gRPC's sockets where there is none.
+std::unique_ptr<SegmentSocket> ListenForSegments() {
+  absl::StatusOr<std::unique_ptr<SegmentSocket>> socket = SegmentSocket::Listen();
+  if (socket.ok()) return *std::move(socket);
+  Log("server").warn("no shared memory: {}", Message(socket.status()));
+  return nullptr;
+}
+
 CallObserver ObserverOf(Metrics* metrics) {
   if (metrics == nullptr) return nullptr;
   return [metrics](std::string_view method, absl::Duration duration, absl::StatusCode code) {
@@ -70,11 +78,13 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                         : std::move(runtime)),
       stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
       publications_(options.sharing),
+      segment_socket_(ListenForSegments()),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
                  .work_pool = work_pool_,
                  .scheduler = scheduler_,
                  .publications = publications_,
+                 .segment_socket = segment_socket_ ? segment_socket_->name() : "",
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
@@ -158,6 +168,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
     grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
   }
   for (const auto& socket : accepting_) socket->Accept(*grpc_);
+  if (segment_socket_) segment_socket_->Serve(registry_);
   return absl::OkStatus();
 }
 
@@ -188,6 +199,7 @@ bool Server::Drain(absl::Duration timeout) {
     grpc_->GetHealthCheckService()->SetServingStatus(false);
     // Who connects from here on waits for the next daemon.
     for (const auto& socket : accepting_) socket->Stop();
+    if (segment_socket_) segment_socket_->Stop();
     registry_.GoAway("the daemon is shutting down", timeout);
     // Looks again and again rather than being told: it happens once in a daemon's life.
     const auto all_idle = [this] {

@@ -27,6 +27,7 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/state.h"
 #include "server/scheduler/scheduler.h"
+#include "server/segment_socket.h"
 #include "server/service/admin_service.h"
 #include "server/service/session_service.h"
 #include "server/session/registry.h"
@@ -98,6 +99,7 @@ class Server {
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<StallWatch> stall_watch_;
   Publications publications_;
+  const std::unique_ptr<SegmentSocket> segment_socket_;  // null: none could be opened
   SessionRegistry registry_;
   CallCount calls_;
   Authenticator authenticator_;

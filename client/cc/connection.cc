@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 // For the end of a transfer that was interrupted, if the daemon does not answer.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
+constexpr size_t kPieceBytes = 2 << 20;  // in a segment: one side copies while the other does
 // Tensors up to this size travel in the command: a call of its own costs more than the copy.
 constexpr size_t kInlineBytes = 16 << 10;
 
@@ -245,13 +246,17 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
     chunk_bytes = std::min(chunk_bytes, limit);
   }
   const uint64_t bytes = first.total_bytes();
+  Segments::Lease segment = link_->segments().Take(bytes);
+  // Without a lease a call that ends early spoils the tensor, so one has to be enough.
+  if (segment && segment->size() < bytes && welcome().lease_ms() == 0) segment = {};
+  if (segment) chunk_bytes = kPieceBytes;
   bool again = false;
   absl::Status unreadable;
-  // Sends `chunk` without data, or chunks with data from `begin` on. The reply says how many bytes
-  // the daemon has.
+  // Sends `chunk` without data, or chunks with data from `begin` to `end`. The reply says how many
+  // bytes the daemon has.
   v1::UploadReply reply;
   const auto send = [&](CallOperations& operations, grpc::ClientContext& context,
-                        v1::UploadChunk chunk, std::optional<uint64_t> begin) {
+                        v1::UploadChunk chunk, std::optional<uint64_t> begin, uint64_t end) {
     const auto writer = stub_->PrepareAsyncUpload(&context, &reply, operations.queue());
     writer->StartCall(operations.tag());
     bool open = operations.Await();
@@ -259,13 +264,24 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
       writer->Write(chunk, operations.tag());
       operations.Await();
     }
-    for (uint64_t offset = begin.value_or(bytes); open && offset < bytes; offset += chunk_bytes) {
+    for (uint64_t offset = begin.value_or(end); open && offset < end; offset += chunk_bytes) {
+      const uint64_t size = std::min<uint64_t>(chunk_bytes, end - offset);
       chunk.set_offset(offset);
-      chunk.mutable_data()->resize(std::min<uint64_t>(chunk_bytes, bytes - offset));
-      if (unreadable.ok()) unreadable = source(offset, absl::MakeSpan(*chunk.mutable_data()));
+      absl::Span<char> out;
+      if (segment) {
+        chunk.set_segment(segment->number());
+        chunk.set_segment_offset(offset - *begin);
+        chunk.set_segment_bytes(size);
+        out = {segment->data() + (offset - *begin), size};
+      } else {
+        chunk.mutable_data()->resize(size);
+        out = absl::MakeSpan(*chunk.mutable_data());
+      }
+      if (unreadable.ok()) unreadable = source(offset, out);
       if (!unreadable.ok()) {
         // The daemon must learn that no more comes, and of which transfer.
         chunk.clear_data();
+        chunk.clear_segment();
         chunk.set_abandon(true);
       }
       writer->Write(chunk, operations.tag());
@@ -286,15 +302,25 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
       first.set_handle(handle);
       const auto asking = ContextUntil(deadline);
       CallOperations operations(*asking);
-      const grpc::Status told = send(operations, *asking, first, std::nullopt);
+      const grpc::Status told = send(operations, *asking, first, std::nullopt, 0);
       if (!told.ok() || reply.bytes() == bytes) return told;
       begin = reply.bytes();
     }
-    CallOperations operations(context);
-    const grpc::Status done = send(operations, context, first, begin);
-    if (!done.ok() || !unreadable.ok() || reply.bytes() == bytes) return done;
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                        fmt::format("the upload ended after {} of {} bytes", reply.bytes(), bytes));
+    // With a segment as many calls as it has to be filled.
+    for (std::unique_ptr<grpc::ClientContext> later;; later = ContextUntil(deadline)) {
+      grpc::ClientContext& present = later ? *later : context;
+      const uint64_t end = segment ? std::min(bytes, begin + segment->size()) : bytes;
+      CallOperations operations(present);
+      const grpc::Status done = send(operations, present, first, begin, end);
+      if (!done.ok() || !unreadable.ok() || reply.bytes() == bytes) return done;
+      if (!segment || reply.bytes() != end) {
+        return grpc::Status(
+            grpc::StatusCode::UNAVAILABLE,
+            fmt::format("the upload ended after {} of {} bytes", reply.bytes(), bytes));
+      }
+      begin = end;
+      first.set_handle(handle);
+    }
   });
   if (!unreadable.ok()) return unreadable;  // what the daemon says of it, we know
   if (absl::IsCancelled(sent) && link_->ended().ok()) {
@@ -303,7 +329,8 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
     CallOperations operations(*context, /*interruptible=*/false);
     first.set_handle(handle);
     first.set_abandon(true);
-    send(operations, *context, first, std::nullopt).ok();  // it is lost together with the session
+    send(operations, *context, first, std::nullopt, 0)
+        .ok();  // it is lost together with the session
   }
   return sent;
 }
@@ -327,9 +354,12 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
   request.set_after_sequence(link_->last_sequence());
   uint64_t received = 0;
   absl::Status wrong;
-  const auto attempt = [&](grpc::ClientContext& context) {
+  Segments::Lease segment = link_->segments().Take(bytes);
+  // Of one call: what it brings goes to the sink. `anew`: what was there before is void.
+  const auto receive = [&](grpc::ClientContext& context, bool& anew) {
     CallOperations operations(context);
     request.set_offset(received);
+    request.set_segment(segment ? segment->number() : 0);
     const auto reader = stub_->PrepareAsyncDownload(&context, request, operations.queue());
     reader->StartCall(operations.tag());
     v1::DownloadChunk chunk;
@@ -338,11 +368,22 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
       reader->Read(&chunk, operations.tag());
       open = operations.Await();
       if (!open) break;
-      const std::string& data = chunk.data();
       // If it was overwritten before all was here, it comes anew.
       if (std::exchange(first, false)) {
-        if (chunk.version() != request.version()) received = 0;
+        if (chunk.version() != request.version()) {
+          anew = received > 0;
+          received = 0;
+        }
         request.set_version(chunk.version());
+      }
+      absl::Span<const char> data = chunk.data();
+      if (segment && chunk.segment_bytes() > 0) {
+        if (chunk.segment_offset() > segment->size() ||
+            chunk.segment_bytes() > segment->size() - chunk.segment_offset()) {
+          wrong = Internal("{} put bytes behind the end of a segment", address_);
+          break;
+        }
+        data = {segment->data() + chunk.segment_offset(), chunk.segment_bytes()};
       }
       if (chunk.offset() != received || data.size() > bytes - received) {
         wrong = Internal("{} sent bytes {}+{} of a tensor where {} of {} were expected", address_,
@@ -356,16 +397,33 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
     if (!wrong.ok()) context.TryCancel();
     grpc::Status done;
     reader->Finish(&done, operations.tag());
-    done = operations.Finished(done);
-    return wrong.ok() ? done : grpc::Status::OK;
+    return operations.Finished(done);
   };
-  const absl::Status done = Call(deadline, attempt);
-  TD_RETURN_IF_ERROR(wrong);
-  TD_RETURN_IF_ERROR(done);
-  if (received != bytes) {
-    return Internal("{} sent {} bytes of a tensor of {}", address_, received, bytes);
-  }
-  return absl::OkStatus();
+  const absl::Status done = Call(deadline, [&](grpc::ClientContext& context) {
+    for (std::unique_ptr<grpc::ClientContext> later;; later = ContextUntil(deadline)) {
+      const uint64_t before = received;
+      bool anew = false;
+      const grpc::Status status = receive(later ? *later : context, anew);
+      if (!wrong.ok()) return grpc::Status::OK;
+      // A segment may have been too small for all of it.
+      const bool came = anew || received > before;
+      if (!status.ok() || !segment || received == bytes || !came) return status;
+      // One that is overwritten again and again is kept from that by one call only.
+      if (anew) segment = {};
+    }
+  });
+}
+if (!wrong.ok()) {
+  present.TryCancel();
+  static_cast<void>(reader->Finish());
+  return grpc::Status::OK;
+}
+TD_RETURN_IF_ERROR(wrong);
+TD_RETURN_IF_ERROR(done);
+if (received != bytes) {
+  return Internal("{} sent {} bytes of a tensor of {}", address_, received, bytes);
+}
+return absl::OkStatus();
 }
 
 absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/cc/interrupt.h"
+#include "client/cc/recorder.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 
@@ -215,6 +216,7 @@ void Link::Greeted(const v1::Welcome& welcome) {
     welcome_ = welcome;
     lease_ = absl::Milliseconds(welcome.lease_ms());
     log_.SetLimits(welcome.limits());
+    segments_.emplace(IsRecording() ? "" : welcome.segment_socket(), welcome.session_token());
   } else {
     log_.Resume(welcome.received());
     Say(fmt::format("resumed {} with {} after {:.2f} s", welcome.session_id(), address_,

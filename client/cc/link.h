@@ -26,6 +26,7 @@
 #include <string_view>
 
 #include "client/cc/command_log.h"
+#include "client/cc/segments.h"
 #include "proto/tensord/v1/session.grpc.pb.h"
 
 namespace tensord::client {
@@ -56,6 +57,7 @@ class Link {
   // Waits for the first Welcome.
   absl::Status Open(absl::Time deadline);
   const v1::Welcome& welcome() const { return welcome_; }  // the first
+  Segments& segments() { return *segments_; }              // of the session, once it is open
   // Ends the session: what it owned on the daemon is freed.
   void Close();
 
@@ -117,6 +119,7 @@ class Link {
   const v1::Hello hello_;
   const std::function<void()> hurry_;
   v1::Welcome welcome_;  // fixed once Open has returned
+  std::optional<Segments> segments_;  // as is this
 
   mutable absl::Mutex mu_;
   CommandLog log_ ABSL_GUARDED_BY(mu_);

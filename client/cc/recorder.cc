@@ -205,11 +205,15 @@ absl::StatusOr<Recorder*> RecorderOf(const std::string& path) {
 
 }  // namespace
 
+bool IsRecording() {
+  const char* path = std::getenv("TENSORD_RECORD");
+  return path != nullptr && path[0] != '\0';
+}
+
 absl::StatusOr<Interceptors> RecordingInterceptors() {
   Interceptors interceptors;
-  const char* path = std::getenv("TENSORD_RECORD");
-  if (path == nullptr || path[0] == '\0') return interceptors;
-  TD_ASSIGN_OR_RETURN(Recorder* const recorder, RecorderOf(path));
+  if (!IsRecording()) return interceptors;
+  TD_ASSIGN_OR_RETURN(Recorder* const recorder, RecorderOf(std::getenv("TENSORD_RECORD")));
   interceptors.push_back(std::make_unique<SessionTap>(*recorder));
   return interceptors;
 }

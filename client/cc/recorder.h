@@ -16,4 +16,7 @@ namespace tensord::client {
 // FailedPrecondition if that file can't be written.
 absl::StatusOr<Interceptors> RecordingInterceptors();
 
+// Whether there are any: then all bytes have to be in messages.
+bool IsRecording();
+
 }  // namespace tensord::client

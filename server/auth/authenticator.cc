@@ -23,14 +23,6 @@ constexpr std::string_view kInProcess = "unknown";
 constexpr absl::string_view kDescriptor = "fd:";
 constexpr size_t kMaxNames = 1024;
 
-std::string UserName(uid_t uid) {
-  passwd entry;
-  passwd* found = nullptr;
-  char buffer[4096];
-  getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found);
-  return found != nullptr ? found->pw_name : fmt::format("uid-{}", uid);
-}
-
 // The descriptor is open, and that of this call, because a call keeps its connection.
 std::optional<uid_t> UserBehind(const std::string& peer) {
   absl::string_view digits = peer;
@@ -67,6 +59,14 @@ std::optional<std::string> Token(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
+std::string UserName(uid_t uid) {
+  passwd entry;
+  passwd* found = nullptr;
+  char buffer[4096];
+  getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found);
+  return found != nullptr ? found->pw_name : fmt::format("uid-{}", uid);
+}
+
 Authenticator::Authenticator(AuthOptions options)
     : admin_users_(std::move(options.admin_users)),
       proof_required_(options.proof_required),
@@ -74,10 +74,13 @@ Authenticator::Authenticator(AuthOptions options)
 
 absl::StatusOr<Caller> Authenticator::Identify(const grpc::CallbackServerContext& context) const {
   const std::string peer = context.peer();
-  if (peer == kInProcess) return Caller{.user = UserName(geteuid()), .admin = true};
+  if (peer == kInProcess) {
+    return Caller{.user = UserName(geteuid()), .admin = true, .local = true};
+  }
   if (const std::optional<uid_t> uid = UserBehind(peer)) {
     Caller caller = Named(NameOf(*uid));
     caller.admin |= *uid == 0 || *uid == geteuid();
+    caller.local = true;
     return caller;
   }
   if (std::string user = CertificateUser(context); !user.empty()) return Named(std::move(user));

@@ -27,7 +27,11 @@ namespace tensord {
 struct Caller {
   std::string user;    // empty: nobody
   bool admin = false;  // may see and end what others do
+  bool local = false;  // a process of this machine, on a unix socket or this one
 };
+
+// Of this machine; "uid-7" for one without a name.
+std::string UserName(uid_t uid);
 
 struct AuthOptions {
   // Names of users, of tokens and of certificates. The daemon's own user and root need not be here.

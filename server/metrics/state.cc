@@ -142,6 +142,12 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
               counters.bytes_uploaded());
   out.Counter("tensord_downloaded_bytes_total", "Tensor data to clients",
               counters.bytes_downloaded());
+  out.Counter("tensord_segment_uploaded_bytes_total",
+              "Of the data from clients, that through shared memory",
+              counters.segment_bytes_uploaded());
+  out.Counter("tensord_segment_downloaded_bytes_total",
+              "Of the data to clients, that through shared memory",
+              counters.segment_bytes_downloaded());
   CollectSharing(registry_.engine().publications.stats(), out);
   CollectCaches(runtime.cache_stats(), out);
   return out.Take();

@@ -1,6 +1,7 @@
 #include "server/service/download.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
@@ -34,23 +35,39 @@ void DownloadCall::Begin(absl::StatusOr<Awaited> awaited) {
   chunk_.set_total_bytes(buffer.memory->size());
   chunk_.set_version(source_.version);
   if (version_ == source_.version) sent_ = std::min<uint64_t>(offset_, buffer.memory->size());
+  if (segment_number_ != 0) {
+    absl::StatusOr<std::shared_ptr<const Segment>> segment =
+        wait_->session().FindSegment(segment_number_);
+    if (!segment.ok()) return End(segment.status());
+    segment_ = *std::move(segment);
+  }
   Next();
 }
 
 void DownloadCall::Next() {
   const DeviceMemory& memory = *source_.buffer->memory;
   const auto* data = static_cast<const char*>(memory.host_address());
-  const uint64_t size =
-      std::min<uint64_t>(memory.size() - sent_, wait_->session().limits().max_chunk_bytes);
+  uint64_t size = memory.size() - sent_;
   chunk_.set_offset(sent_);
-  if (data != nullptr) {
-    chunk_.mutable_data()->assign(data + sent_, size);
+  if (segment_) {
+    size = std::min({size, kMaxPieceBytes, segment_->size() - filled_});
+    char* out = *segment_->At(filled_, size);
+    data != nullptr ? std::memcpy(out, data + sent_, size) : std::memset(out, 0, size);
+    chunk_.set_segment_offset(filled_);
+    chunk_.set_segment_bytes(size);
+    filled_ += size;
   } else {
-    chunk_.mutable_data()->assign(size, '\0');  // a device that computes nothing
+    size = std::min<uint64_t>(size, wait_->session().limits().max_chunk_bytes);
+    if (data != nullptr) {
+      chunk_.mutable_data()->assign(data + sent_, size);
+    } else {
+      chunk_.mutable_data()->assign(size, '\0');  // a device that computes nothing
+    }
   }
   sent_ += size;
-  wait_->session().CountDownloaded(size);
-  if (sent_ < memory.size()) {
+  wait_->session().CountDownloaded(size, segment_ != nullptr);
+  last_ = sent_ == memory.size() || (segment_ && filled_ == segment_->size());
+  if (!last_) {
     StartWrite(&chunk_);
   } else {
     guard_.Ended("Download", begin_, absl::OkStatus());
@@ -61,7 +78,7 @@ void DownloadCall::Next() {
 }
 
 void DownloadCall::OnWriteDone(bool ok) {
-  if (sent_ == source_.buffer->memory->size()) return;  // that write finished the call
+  if (last_) return;  // that write finished the call
   if (!ok) return End(Cancelled("the client is gone"));
   chunk_.Clear();
   Next();

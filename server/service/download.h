@@ -23,7 +23,10 @@ class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
 
  private:
   DownloadCall(CallCount& calls, const v1::DownloadRequest& request)
-      : guard_(calls), offset_(request.offset()), version_(request.version()) {}
+      : guard_(calls),
+        offset_(request.offset()),
+        version_(request.version()),
+        segment_number_(request.segment()) {}
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -35,11 +38,15 @@ class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
 
   const CallCount::Guard guard_;
   const uint64_t offset_, version_;  // to go on from
+  const uint64_t segment_number_;    // 0: none
   const absl::Time begin_ = absl::Now();
   std::shared_ptr<DownloadCall> self_;  // until OnDone
   std::shared_ptr<CommandWait> wait_;
   Awaited source_;
   uint64_t sent_ = 0;
+  std::shared_ptr<const Segment> segment_;
+  uint64_t filled_ = 0;  // of the segment
+  bool last_ = false;    // the write under way finishes the call
   v1::DownloadChunk chunk_;
 };
 

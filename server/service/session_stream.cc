@@ -37,8 +37,8 @@ absl::Status CheckHello(const v1::ClientFrame& frame) {
 
 SessionStream* SessionStream::Start(SessionRegistry& registry, CallCount& calls, std::string peer,
                                     absl::StatusOr<Caller> caller) {
-  auto* stream = new SessionStream(registry, calls, std::move(peer),
-                                   caller.ok() ? std::move(caller->user) : "");
+  auto* stream =
+      new SessionStream(registry, calls, std::move(peer), caller.ok() ? *caller : Caller());
   stream->self_.reset(stream);
   if (caller.ok()) {
     stream->Read();
@@ -49,8 +49,8 @@ SessionStream* SessionStream::Start(SessionRegistry& registry, CallCount& calls,
 }
 
 SessionStream::SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer,
-                             std::string user)
-    : registry_(registry), guard_(calls), peer_(std::move(peer)), user_(std::move(user)) {}
+                             Caller caller)
+    : registry_(registry), guard_(calls), peer_(std::move(peer)), caller_(std::move(caller)) {}
 
 void SessionStream::OnReadDone(bool ok) {
   {
@@ -80,8 +80,8 @@ absl::Status SessionStream::Greet(const v1::ClientFrame& frame) {
   const v1::Hello& hello = frame.hello();
   const bool resumes = !hello.resume_token().empty();
   absl::StatusOr<std::shared_ptr<Session>> session =
-      resumes ? registry_.FindToResume(hello.resume_token(), user_)
-              : registry_.Open(hello, peer_, user_);
+      resumes ? registry_.FindToResume(hello.resume_token(), caller_.user)
+              : registry_.Open(hello, peer_, caller_.user);
   TD_RETURN_IF_ERROR(session.status());
   bool cancelled;
   {
@@ -128,6 +128,7 @@ void SessionStream::Welcome(const v1::Hello& hello, const Attachment& attachment
   welcome->set_lease_ms(absl::ToInt64Milliseconds(session_->identity().lease));
   welcome->set_resumed(!hello.resume_token().empty());
   welcome->set_received(attachment.received);
+  if (caller_.local) welcome->set_segment_socket(registry_.engine().segment_socket);
   const SessionLimits& limits = session_->limits();
   v1::Limits* out = welcome->mutable_limits();
   out->set_max_message_bytes(limits.max_message_bytes);

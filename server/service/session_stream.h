@@ -34,7 +34,7 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
   void Replaced() override;
 
  private:
-  SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer, std::string user);
+  SessionStream(SessionRegistry& registry, CallCount& calls, std::string peer, Caller caller);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -52,7 +52,8 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::ClientFrame, v1::
 
   SessionRegistry& registry_;
   const CallCount::Guard guard_;
-  const std::string peer_, user_;
+  const std::string peer_;
+  const Caller caller_;
   std::shared_ptr<SessionStream> self_;  // until OnDone
   // Set once, under the lock, by the first frame; what runs afterwards reads it without.
   std::shared_ptr<Session> session_;

@@ -73,12 +73,26 @@ void UploadCall::Claimed(absl::StatusOr<UploadTarget> target) {
   StartRead(&chunk_);
 }
 
-absl::Status UploadCall::Store() {
-  const std::string& data = chunk_.data();
-  if (data.size() > session_->limits().max_chunk_bytes) {
-    return InvalidArgument("a chunk has {} bytes, more than the limit of {}", data.size(),
+absl::StatusOr<std::string_view> UploadCall::Bytes() {
+  if (chunk_.segment() == 0) {
+    if (chunk_.data().size() <= session_->limits().max_chunk_bytes) return chunk_.data();
+    return InvalidArgument("a chunk has {} bytes, more than the limit of {}", chunk_.data().size(),
                            session_->limits().max_chunk_bytes);
   }
+  if (!chunk_.data().empty() || chunk_.segment_bytes() > kMaxPieceBytes) {
+    return InvalidArgument("a chunk brings data or at most {} bytes in a segment", kMaxPieceBytes);
+  }
+  if (chunk_.segment() != segment_number_) {
+    TD_ASSIGN_OR_RETURN(segment_, session_->FindSegment(chunk_.segment()));
+    segment_number_ = chunk_.segment();
+  }
+  TD_ASSIGN_OR_RETURN(const char* data,
+                      segment_->At(chunk_.segment_offset(), chunk_.segment_bytes()));
+  return std::string_view(data, chunk_.segment_bytes());
+}
+
+absl::Status UploadCall::Store() {
+  TD_ASSIGN_OR_RETURN(const std::string_view data, Bytes());
   if (chunk_.abandon()) {
     return InvalidArgument("the client gave the upload up after {} of {} bytes", stored_,
                            target_.bytes);
@@ -96,7 +110,7 @@ absl::Status UploadCall::Store() {
     std::memcpy(target_.data + stored_, data.data(), data.size());
   }
   stored_ += data.size();
-  session_->EndChunk(request_, data.size());
+  session_->EndChunk(request_, data.size(), chunk_.segment() != 0);
   // Runs that wait for the tensor need not wait for the end of the call.
   if (stored_ == target_.bytes && !settled_) {
     settled_ = true;

@@ -34,6 +34,8 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   void LeaveTransfer();
   void Claimed(absl::StatusOr<UploadTarget> target);
   absl::Status Store();
+  // What the chunk brings: its data, or bytes in a segment.
+  absl::StatusOr<std::string_view> Bytes();
   void End(const absl::Status& status);
 
   const FindSession find_;
@@ -45,6 +47,8 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
 
   std::shared_ptr<Session> session_;
   Session::UploadRequest request_;
+  std::shared_ptr<const Segment> segment_;  // of the last chunk
+  uint64_t segment_number_ = 0;
   UploadTarget target_;
   uint64_t stored_ = 0;
   bool claimed_ = false;  // the transfer is ours to end

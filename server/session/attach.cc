@@ -123,6 +123,7 @@ void Session::End() {
   HandleTable<Tensor> tensors(Handle::kTensor);
   HandleTable<LoadedProgram> programs(Handle::kProgram);
   std::deque<Queued> dropped;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Segment>> segments;
   {
     absl::MutexLock lock(&mu_);
     if (ended_) return;
@@ -132,6 +133,7 @@ void Session::End() {
     transfers.swap(transfers_);
     std::swap(tensors, tensors_);
     std::swap(programs, programs_);
+    segments.swap(segments_);
     live_bytes_ = 0;
   }
   engine_.scheduler.Rest(flow_);

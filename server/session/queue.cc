@@ -282,8 +282,11 @@ std::vector<std::string> Session::KernelNames(uint64_t handle) {
   return (*program)->executable->kernel_names();
 }
 
-void Session::CountDownloaded(uint64_t bytes) {
+void Session::CountDownloaded(uint64_t bytes, bool by_segment) {
   absl::MutexLock lock(&mu_);
+  if (by_segment) {
+    counters_.set_segment_bytes_downloaded(counters_.segment_bytes_downloaded() + bytes);
+  }
   counters_.set_bytes_downloaded(counters_.bytes_downloaded() + bytes);
 }
 

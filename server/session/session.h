@@ -43,6 +43,7 @@
 #include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
 #include "server/session/objects.h"
+#include "server/session/segment.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
 
@@ -58,6 +59,7 @@ struct SessionLimits {
   uint32_t max_runs_in_flight = 128;     // executed and not done on the device
   uint32_t max_compiles = 64;            // of one session at once
   uint32_t max_transfers = 256;          // of one session at once
+  uint32_t max_segments = 2;             // of one session, each of Segment::kMaxBytes at most
   absl::Duration max_lease = absl::Seconds(30);  // how long sessions live without a stream
   uint32_t max_parked_sessions = 1000;           // without a stream; above that the oldest end
   uint32_t max_kept_events = 16'384;             // told and not acknowledged
@@ -70,6 +72,7 @@ struct SessionEngine {
   WorkerPool& work_pool;     // short work that a device's thread must not do
   Scheduler& scheduler;      // whose run goes to a device next
   Publications& publications;
+  std::string segment_socket;  // where clients hand over segments; empty: nowhere
   SessionLimits limits;
 };
 
@@ -194,7 +197,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   void BeginUpload(const UploadRequest& request, UploadReady ready);
   // Around the copy of a chunk. Aborted if another call has taken the transfer over.
   absl::Status BeginChunk(const UploadRequest& request);
-  void EndChunk(const UploadRequest& request, uint64_t bytes);
+  void EndChunk(const UploadRequest& request, uint64_t bytes, bool by_segment);
   // Ends the transfer, if it is the call's: OK if all bytes are there, else the tensor's error.
   void EndUpload(const UploadRequest& request, const absl::Status& status);
   // The call is over, and another one may go on.
@@ -204,7 +207,12 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // owner.
   void SetPublished(uint64_t handle, const PublishedBuffer& published);
 
-  void CountDownloaded(uint64_t bytes);
+  // Memory of the client's for its bulk data, by a number of its choice. ResourceExhausted above
+  // the limit; one by the same number is replaced.
+  absl::Status SetSegment(uint64_t number, std::shared_ptr<Segment> segment);
+  absl::StatusOr<std::shared_ptr<const Segment>> FindSegment(uint64_t number);
+
+  void CountDownloaded(uint64_t bytes, bool by_segment);
   v1::CountersReply Counters();
   std::vector<HeldTensor> HeldTensors();  // in no order
   absl::Time opened() const { return opened_; }
@@ -376,6 +384,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool faulted_ ABSL_GUARDED_BY(mu_) = false;  // a run has failed on a device
   LogLimiter faults_;                          // that are logged
 
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Segment>> segments_ ABSL_GUARDED_BY(mu_);
   std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mu_);
   uint64_t next_waiter_ ABSL_GUARDED_BY(mu_) = 1;
   uint64_t last_ticket_ ABSL_GUARDED_BY(mu_) = 0;

@@ -240,12 +240,15 @@ absl::Status Session::BeginChunk(const UploadRequest& request) {
   return absl::OkStatus();
 }
 
-void Session::EndChunk(const UploadRequest& request, uint64_t bytes) {
+void Session::EndChunk(const UploadRequest& request, uint64_t bytes, bool by_segment) {
   UploadReady parked;
   absl::StatusOr<UploadTarget> target;
   {
     absl::MutexLock lock(&mu_);
     counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);
+    if (by_segment) {
+      counters_.set_segment_bytes_uploaded(counters_.segment_bytes_uploaded() + bytes);
+    }
     const auto found = transfers_.find(request.transfer_id);
     if (found == transfers_.end()) return;  // the session has ended
     Transfer& transfer = found->second;
@@ -272,6 +275,23 @@ void Session::EndUpload(const UploadRequest& request, const absl::Status& status
     }
   }
   Poke();
+}
+
+absl::Status Session::SetSegment(uint64_t number, std::shared_ptr<Segment> segment) {
+  absl::MutexLock lock(&mu_);
+  if (ended_) return SessionEnded();
+  if (!segments_.contains(number) && segments_.size() >= limits().max_segments) {
+    return ResourceExhausted("the session has {} segments, the limit", segments_.size());
+  }
+  segments_[number].swap(segment);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> Session::FindSegment(uint64_t number) {
+  absl::MutexLock lock(&mu_);
+  const auto found = segments_.find(number);
+  if (found == segments_.end()) return NotFound("the session has no segment {}", number);
+  return found->second;
 }
 
 void Session::PauseUpload(const UploadRequest& request) {
