@@ -20,7 +20,10 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 // For the end of a transfer that was interrupted, if the daemon does not answer.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
-constexpr size_t kPieceBytes = 2 << 20;  // in a segment: one side copies while the other does
+// In a segment, where one side copies a piece while the other does the one before: few enough for
+// messages not to count, many enough for the first and the last not to.
+constexpr uint64_t kPieces = 16;
+constexpr uint64_t kSmallestPiece = 512 << 10, kLargestPiece = 4 << 20;  // bytes
 // Tensors up to this size travel in the command: a call of its own costs more than the copy.
 constexpr size_t kInlineBytes = 16 << 10;
 
@@ -249,7 +252,7 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
   Segments::Lease segment = link_->segments().Take(bytes);
   // Without a lease a call that ends early spoils the tensor, so one has to be enough.
   if (segment && segment->size() < bytes && welcome().lease_ms() == 0) segment = {};
-  if (segment) chunk_bytes = kPieceBytes;
+  if (segment) chunk_bytes = std::clamp(bytes / kPieces, kSmallestPiece, kLargestPiece);
   bool again = false;
   absl::Status unreadable;
   // Sends `chunk` without data, or chunks with data from `begin` to `end`. The reply says how many

@@ -16,11 +16,13 @@
 namespace tensord::client {
 namespace {
 
-constexpr uint64_t kWorth = 1 << 20;                        // bytes; fewer go by the socket as fast
-constexpr uint64_t kSmallest = 4 << 20;                     // bytes of a segment
-constexpr uint64_t kLargest = 64 << 20;                     // the daemon's limit
-constexpr uint64_t kSegments = 2;                           // of a session; the daemon's limit
-constexpr timeval kPatience = {.tv_sec = 1, .tv_usec = 0};  // with the daemon's answer
+constexpr uint64_t kWorth = 1 << 20;     // bytes; fewer go by the socket as fast
+constexpr uint64_t kSmallest = 4 << 20;  // bytes of a segment
+// Of a segment: what a client may cost the machine's memory, rather than the daemon's limit.
+constexpr uint64_t kLargest = 32 << 20;
+constexpr uint64_t kSegments = 2;  // of a session; the daemon's limit
+constexpr timeval kPatience = {.tv_sec = 10,
+                               .tv_usec = 0};  // with the daemon's answer, on a busy machine
 
 }  // namespace
 

@@ -7,6 +7,12 @@
 #include "core/base/status.h"
 
 namespace tensord {
+namespace {
+
+constexpr uint64_t kPieces = 16;
+constexpr uint64_t kMinPieceBytes = 512 << 10;
+
+}  // namespace
 
 DownloadCall* DownloadCall::Start(const FindSession& find, CallCount& calls,
                                   const v1::DownloadRequest& request) {
@@ -50,7 +56,9 @@ void DownloadCall::Next() {
   uint64_t size = memory.size() - sent_;
   chunk_.set_offset(sent_);
   if (segment_) {
-    size = std::min({size, kMaxPieceBytes, segment_->size() - filled_});
+    // The client copies a piece while the next one is made.
+    const uint64_t piece = std::clamp(memory.size() / kPieces, kMinPieceBytes, kMaxPieceBytes);
+    size = std::min({size, piece, segment_->size() - filled_});
     char* out = *segment_->At(filled_, size);
     data != nullptr ? std::memcpy(out, data + sent_, size) : std::memset(out, 0, size);
     chunk_.set_segment_offset(filled_);

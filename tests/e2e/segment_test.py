@@ -16,6 +16,7 @@ from tensord import Tensor
 from tensord.testing import Daemon
 
 MIB = 1 << 20
+SEGMENT = 32 * MIB  # the largest of a client's
 PATHS = ("uploaded", "downloaded", "segment_uploaded", "segment_downloaded")
 
 
@@ -45,12 +46,12 @@ def numbers(count, seed=1):
 @pytest.mark.parametrize("lease", [None, 0])
 def test_what_is_large_goes_through_segments(serving, lease):
     with tensord.connect(serving.address, lease=lease):
-        for count in (0, 1000, MIB - 1, MIB, MIB + 1, 5 * MIB + 3, 64 * MIB, 65 * MIB + 7, 130 * MIB):
+        for count in (0, 1000, MIB - 1, MIB, MIB + 1, 5 * MIB + 3, SEGMENT, SEGMENT + 7, 3 * SEGMENT):
             data = numbers(count)
             before = moved(serving)
             tensor = Tensor(data)
             assert (tensor.numpy() == data).all(), count
-            up = count if count >= MIB and (lease is None or count <= 64 * MIB) else 0
+            up = count if count >= MIB and (lease is None or count <= SEGMENT) else 0
             down = count if count >= MIB else 0
             assert (moved(serving) - before).tolist() == [count, count, up, down], count
 

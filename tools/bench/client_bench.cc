@@ -59,9 +59,9 @@ absl::Status MeasureBulk(Client& client, Report& report) {
     up.push_back(size / uploaded);
     down.push_back(size / downloaded);
   }
-  report.Add("C++ client, upload 64 MiB", "GiB/s", std::move(up));
-  report.Add("C++ client, download 64 MiB", "GiB/s", std::move(down));
-  report.Add("memcpy 64 MiB", "GiB/s", std::move(memcpy));
+  report.Add("C++ client, bulk upload", "GiB/s", std::move(up));
+  report.Add("C++ client, bulk download", "GiB/s", std::move(down));
+  report.Add("memcpy", "GiB/s", std::move(memcpy));
   return absl::OkStatus();
 }
 
