@@ -58,10 +58,8 @@ absl::Status Take(int connection, SessionRegistry& registry) {
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &sender, &size) != 0) {
       return Internal("SO_PEERCRED: {}", std::strerror(errno));
     }
-    TD_ASSIGN_OR_RETURN(const auto session, registry.Find(std::string(packet, kTokenBytes)));
-    if (Printable(UserName(sender.uid)) != session->identity().user) {
-      return MakeStatus(absl::StatusCode::kPermissionDenied, "the session is another user's");
-    }
+    TD_ASSIGN_OR_RETURN(const auto session, registry.Find(std::string(packet, kTokenBytes),
+                                                          Printable(UserName(sender.uid))));
     uint64_t number = 0;
     for (size_t i = 0; i < sizeof(number); ++i) {
       number |= uint64_t{static_cast<unsigned char>(packet[kTokenBytes + i])} << (8 * i);

@@ -415,18 +415,12 @@ absl::Status Connection::Download(uint64_t handle, uint64_t bytes, const Sink& s
       if (anew) segment = {};
     }
   });
-}
-if (!wrong.ok()) {
-  present.TryCancel();
-  static_cast<void>(reader->Finish());
-  return grpc::Status::OK;
-}
-TD_RETURN_IF_ERROR(wrong);
-TD_RETURN_IF_ERROR(done);
-if (received != bytes) {
-  return Internal("{} sent {} bytes of a tensor of {}", address_, received, bytes);
-}
-return absl::OkStatus();
+  TD_RETURN_IF_ERROR(wrong);
+  TD_RETURN_IF_ERROR(done);
+  if (received != bytes) {
+    return Internal("{} sent {} bytes of a tensor of {}", address_, received, bytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,
@@ -457,15 +451,13 @@ absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
   return reply;
 }
 
-template <typename Request, typename Reply>
-absl::StatusOr<Reply> Connection::Ask(
-    grpc::Status (v1::SessionService::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-    Request request, absl::Time deadline) {
+template <typename Reply, typename Prepare, typename Request>
+absl::StatusOr<Reply> Connection::Ask(Prepare prepare, Request request, absl::Time deadline) {
   TD_RETURN_IF_ERROR(status());
   request.set_session_token(welcome().session_token());
   Reply reply;
   const absl::Status done = Call(deadline, [&](grpc::ClientContext& context) {
-    return (stub_.get()->*method)(&context, request, &reply);
+    return CallOnce(*stub_, prepare, context, request, reply);
   });
   if (absl::IsUnimplemented(done)) {
     return Unimplemented("the daemon at {} is tensord {}, which shares no tensors: update it",
@@ -479,7 +471,8 @@ absl::StatusOr<v1::PublishReply> Connection::Publish(v1::PublishRequest request,
                                                      absl::Time deadline) {
   TD_RETURN_IF_ERROR(status());
   request.set_after_sequence(link_->last_sequence());
-  return Ask(&v1::SessionService::Stub::Publish, std::move(request), deadline);
+  return Ask<v1::PublishReply>(&v1::SessionService::Stub::PrepareAsyncPublish, std::move(request),
+                               deadline);
 }
 
 absl::StatusOr<v1::Publication> Connection::FindPublished(const std::string& name,
@@ -488,17 +481,21 @@ absl::StatusOr<v1::Publication> Connection::FindPublished(const std::string& nam
   v1::FindPublishedRequest request;
   request.set_name(name);
   request.set_owner(owner);
-  return Ask(&v1::SessionService::Stub::FindPublished, std::move(request), deadline);
+  return Ask<v1::Publication>(&v1::SessionService::Stub::PrepareAsyncFindPublished,
+                              std::move(request), deadline);
 }
 
 absl::StatusOr<v1::ListPublishedReply> Connection::ListPublished(absl::Time deadline) {
-  return Ask(&v1::SessionService::Stub::ListPublished, v1::ListPublishedRequest(), deadline);
+  return Ask<v1::ListPublishedReply>(&v1::SessionService::Stub::PrepareAsyncListPublished,
+                                     v1::ListPublishedRequest(), deadline);
 }
 
 absl::Status Connection::Unpublish(const std::string& name, absl::Time deadline) {
   v1::UnpublishRequest request;
   request.set_name(name);
-  return Ask(&v1::SessionService::Stub::Unpublish, std::move(request), deadline).status();
+  return Ask<v1::UnpublishReply>(&v1::SessionService::Stub::PrepareAsyncUnpublish,
+                                 std::move(request), deadline)
+      .status();
 }
 
 }  // namespace tensord::client

@@ -132,11 +132,8 @@ class Connection {
   absl::Status Call(absl::Time deadline,
                     const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
   // A unary call about what is published.
-  template <typename Request, typename Reply>
-  absl::StatusOr<Reply> Ask(grpc::Status (v1::SessionService::Stub::*method)(grpc::ClientContext*,
-                                                                             const Request&,
-                                                                             Reply*),
-                            Request request, absl::Time deadline);
+  template <typename Reply, typename Prepare, typename Request>
+  absl::StatusOr<Reply> Ask(Prepare prepare, Request request, absl::Time deadline);
   absl::Status UploadChunks(v1::UploadChunk first, uint64_t handle, const Source& source,
                             absl::Time deadline);
 

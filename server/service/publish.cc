@@ -13,12 +13,13 @@ namespace {
 // Owns itself until gRPC is done with it.
 class PublishCall final : public grpc::ServerUnaryReactor {
  public:
-  static PublishCall* Start(SessionRegistry& registry, CallCount& calls, WorkerPool& files,
-                            const v1::PublishRequest& request, v1::PublishReply* reply) {
-    auto* call = new PublishCall(registry.engine().publications, calls, files, request, reply);
+  static PublishCall* Start(const FindSession& find, Publications& publications, CallCount& calls,
+                            WorkerPool& files, const v1::PublishRequest& request,
+                            v1::PublishReply* reply) {
+    auto* call = new PublishCall(publications, calls, files, request, reply);
     call->self_.reset(call);
     const std::shared_ptr<PublishCall> alive = call->self_;
-    absl::StatusOr<std::shared_ptr<Session>> session = registry.Find(request.session_token());
+    absl::StatusOr<std::shared_ptr<Session>> session = find(request.session_token());
     if (!session.ok()) {
       call->End(session.status());
     } else {
@@ -147,10 +148,10 @@ class PublishCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* StartPublish(SessionRegistry& registry, CallCount& calls,
-                                       WorkerPool& files, const v1::PublishRequest& request,
-                                       v1::PublishReply* reply) {
-  return PublishCall::Start(registry, calls, files, request, reply);
+grpc::ServerUnaryReactor* StartPublish(const FindSession& find, Publications& publications,
+                                       CallCount& calls, WorkerPool& files,
+                                       const v1::PublishRequest& request, v1::PublishReply* reply) {
+  return PublishCall::Start(find, publications, calls, files, request, reply);
 }
 
 }  // namespace tensord

@@ -4,13 +4,13 @@
 
 #include "proto/tensord/v1/session.grpc.pb.h"
 #include "server/service/call.h"
-#include "server/session/registry.h"
 #include "server/session/worker_pool.h"
+#include "server/sharing/publications.h"
 
 namespace tensord {
 
-grpc::ServerUnaryReactor* StartPublish(SessionRegistry& registry, CallCount& calls,
-                                       WorkerPool& files, const v1::PublishRequest& request,
-                                       v1::PublishReply* reply);
+grpc::ServerUnaryReactor* StartPublish(const FindSession& find, Publications& publications,
+                                       CallCount& calls, WorkerPool& files,
+                                       const v1::PublishRequest& request, v1::PublishReply* reply);
 
 }  // namespace tensord

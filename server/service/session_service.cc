@@ -123,17 +123,18 @@ grpc::ServerUnaryReactor* SessionServiceImpl::Counters(grpc::CallbackServerConte
   });
 }
 
-grpc::ServerUnaryReactor* SessionServiceImpl::Publish(grpc::CallbackServerContext* /*context*/,
+grpc::ServerUnaryReactor* SessionServiceImpl::Publish(grpc::CallbackServerContext* context,
                                                       const v1::PublishRequest* request,
                                                       v1::PublishReply* reply) {
-  return StartPublish(registry_, calls_, files_, *request, reply);
+  return StartPublish(FinderOf(*context), registry_.engine().publications, calls_, files_, *request,
+                      reply);
 }
 
 grpc::ServerUnaryReactor* SessionServiceImpl::FindPublished(grpc::CallbackServerContext* context,
                                                             const v1::FindPublishedRequest* request,
                                                             v1::Publication* reply) {
   return AnswerNow(calls_, context, "FindPublished", [&]() -> absl::Status {
-    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     const std::string& user = session->identity().user;
     TD_ASSIGN_OR_RETURN(const PublicationRef found, registry_.engine().publications.Find(
                                                         user, request->owner(), request->name()));
@@ -154,7 +155,7 @@ grpc::ServerUnaryReactor* SessionServiceImpl::ListPublished(grpc::CallbackServer
                                                             const v1::ListPublishedRequest* request,
                                                             v1::ListPublishedReply* reply) {
   return AnswerNow(calls_, context, "ListPublished", [&]() -> absl::Status {
-    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
+    TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     const std::string& user = session->identity().user;
     for (const PublicationRef& each : registry_.engine().publications.List(user)) {
       *reply->add_publications() = Describe(*each, user);
@@ -166,10 +167,12 @@ grpc::ServerUnaryReactor* SessionServiceImpl::ListPublished(grpc::CallbackServer
 grpc::ServerUnaryReactor* SessionServiceImpl::Unpublish(grpc::CallbackServerContext* context,
                                                         const v1::UnpublishRequest* request,
                                                         v1::UnpublishReply* /*reply*/) {
-  return AnswerLater(calls_, context, files_, "Unpublish", [this, request]() -> absl::Status {
-    TD_ASSIGN_OR_RETURN(const auto session, registry_.Find(request->session_token()));
-    return registry_.engine().publications.Unpublish(session->identity().user, request->name());
-  });
+  return AnswerLater(calls_, context, files_, "Unpublish",
+                     [this, find = FinderOf(*context), request]() -> absl::Status {
+                       TD_ASSIGN_OR_RETURN(const auto session, find(request->session_token()));
+                       return registry_.engine().publications.Unpublish(session->identity().user,
+                                                                        request->name());
+                     });
 }
 
 }  // namespace tensord
