@@ -6,7 +6,9 @@
 #include <absl/time/clock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/client_interceptor.h>
+#include <grpcpp/support/slice.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -120,7 +122,13 @@ class Recorder {
 class CallTap final : public grpc::experimental::Interceptor {
  public:
   CallTap(Recorder& recorder, uint32_t session, const grpc::experimental::ClientRpcInfo& call)
-      : recorder_(recorder), session_(session), call_(recorder.NewCall(session, call.method())) {}
+      : recorder_(recorder), session_(session), call_(recorder.NewCall(session, call.method())) {
+    // "/package.Service/Method"
+    std::string name(call.method());
+    name.erase(0, 1);
+    std::ranges::replace(name, '/', '.');
+    method_ = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
     using Point = grpc::experimental::InterceptionHookPoints;
@@ -128,6 +136,10 @@ class CallTap final : public grpc::experimental::Interceptor {
       v1::RecordedEvent event;
       if (const void* message = batch->GetSendMessage()) {
         event.set_sent(Text(message, event));
+        recorder_.Add(session_, call_, std::move(event));
+      } else if (const std::unique_ptr<Message> parsed =
+                     Parsed(*batch->GetSerializedSendMessage())) {
+        event.set_sent(Text(parsed.get(), event));
         recorder_.Add(session_, call_, std::move(event));
       }
     }
@@ -158,9 +170,26 @@ class CallTap final : public grpc::experimental::Interceptor {
     return copy->SerializeAsString();
   }
 
+  // Of calls on a completion queue there are bytes only. Null: of no method of ours.
+  std::unique_ptr<Message> Parsed(grpc::ByteBuffer bytes) const {
+    if (method_ == nullptr) return nullptr;
+    std::unique_ptr<Message> message(google::protobuf::MessageFactory::generated_factory()
+                                         ->GetPrototype(method_->input_type())
+                                         ->New());
+    std::vector<grpc::Slice> slices;
+    std::string text;
+    if (!bytes.Dump(&slices).ok()) return nullptr;
+    for (const grpc::Slice& slice : slices) {
+      text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    if (!message->ParseFromString(text)) return nullptr;
+    return message;
+  }
+
   Recorder& recorder_;
   const uint32_t session_;
   const uint64_t call_;
+  const google::protobuf::MethodDescriptor* method_;
 };
 
 // Makes a tap for each call of one session's channel.

@@ -276,7 +276,8 @@ TEST_F(FairnessTest, AFaultOfOneSessionDisturbsNobodyElse) {
   EXPECT_NEAR(guilty.Ended(), 15, 2);
   const std::vector<v1::Completion> guilty_ends = guilty.Completions();
   for (size_t i = 0; i < guilty_ends.size(); ++i) {
-    EXPECT_EQ(guilty_ends[i].status().message(), i == 0 ? "the kernel faulted" : "");
+    EXPECT_EQ(guilty_ends[i].status().message(),
+              i == 0 ? "run of program 'double' in test: the kernel faulted" : "");
   }
   for (const v1::Completion& end : other.Completions()) EXPECT_EQ(end.status().code(), 0u);
 }
