@@ -48,6 +48,8 @@ inline constexpr std::string_view kEverybody = "*";  // among readers: every use
 
 // What a user is charged for.
 struct PublishedBytes {
+  explicit PublishedBytes(std::string user) : user(std::move(user)) {}
+
   const std::string user;
   std::atomic<uint64_t> bytes = 0;  // relaxed: added under the lock of Publications
 };
