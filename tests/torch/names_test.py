@@ -54,7 +54,7 @@ ABSENT = {
     },
     "nn.utils": {
         "clip_grad_norm": f"{OLDER}: clip_grad_norm_", "convert_conv2d_weight_memory_format": LAYOUT,
-        "convert_conv3d_weight_memory_format": LAYOUT, "stateless": OLDER,
+        "convert_conv3d_weight_memory_format": LAYOUT,
     },
     "nn.utils.rnn": {"PackedSequence_": HELPER, "bind": HELPER, "copy_method_params": HELPER},
     "nn.utils.parametrize": {

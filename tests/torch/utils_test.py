@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 import tensord
 import torch
+import torch.nn.utils.prune
+import torch.utils.checkpoint
+import torch.utils.data.distributed
 from tensord import Tensor, nn
 
 RNG = np.random.default_rng(7)
@@ -225,3 +228,201 @@ def test_skip_init(judge):
     for lib in (torch.nn, nn):
         with pytest.raises(RuntimeError):
             lib.utils.skip_init(lib.ReLU)
+
+
+# ---- pruning
+
+
+def layers(lib):
+    rng = np.random.default_rng(3)
+    made = lib.nn.Linear(6, 4), lib.nn.Conv2d(3, 4, 2)
+    for layer in made:
+        for parameter in layer.parameters():
+            parameter.requires_grad_(False)
+            parameter.copy_(of(lib, rng.standard_normal(tuple(parameter.shape)).astype(np.float32)))
+            parameter.requires_grad_()
+    return made
+
+
+def scores(lib, tensor):
+    """Another order of importance."""
+    return of(lib, np.random.default_rng(4).standard_normal(tuple(tensor.shape)).astype(np.float32))
+
+
+def half(lib):
+    class Half(lib.nn.utils.prune.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+
+        def compute_mask(self, t, default_mask):
+            mask = default_mask.clone()
+            mask.view(-1)[::2] = 0
+            return mask
+
+    return Half
+
+
+# What is done to a linear layer and a convolution, one after the other.
+PRUNED = {
+    "the least": [lambda p, lib, a, b: p.l1_unstructured(a, "weight", 0.3), lambda p, lib, a, b: p.l1_unstructured(b, "bias", 2)],
+    "the least, twice": [lambda p, lib, a, b: p.l1_unstructured(a, "weight", 0.5),
+                         lambda p, lib, a, b: p.l1_unstructured(a, "weight", 0.5),
+                         lambda p, lib, a, b: p.l1_unstructured(a, "weight", 2)],
+    "by scores": [lambda p, lib, a, b: p.l1_unstructured(a, "weight", 5, scores(lib, a.weight))],
+    "rows": [lambda p, lib, a, b: p.ln_structured(a, "weight", 0.5, 2, 0), lambda p, lib, a, b: p.ln_structured(b, "weight", 1, 1, 1)],
+    "rows, then columns": [lambda p, lib, a, b: p.ln_structured(a, "weight", 1, float("inf"), 0),
+                           lambda p, lib, a, b: p.ln_structured(a, "weight", 2, 2, -1),
+                           lambda p, lib, a, b: p.ln_structured(a, "weight", 1, 2, 0)],
+    "rows by scores": [lambda p, lib, a, b: p.ln_structured(b, "weight", 2, 2, 0, scores(lib, b.weight))],
+    "nothing": [lambda p, lib, a, b: p.identity(a, "weight"), lambda p, lib, a, b: p.l1_unstructured(a, "weight", 0)],
+    "all": [lambda p, lib, a, b: p.l1_unstructured(a, "weight", 1.0)],
+    "by a mask": [lambda p, lib, a, b: p.custom_from_mask(a, "bias", lib.tensor([1, 0, 0, 1])),
+                  lambda p, lib, a, b: p.custom_from_mask(a, "bias", lib.tensor([0, 1, 1, 1]))],
+    "of several": [lambda p, lib, a, b: p.global_unstructured([(a, "weight"), (b, "weight"), (a, "bias")], p.L1Unstructured,
+                                                              amount=0.4),
+                   lambda p, lib, a, b: p.global_unstructured([(a, "weight"), (b, "weight")], p.L1Unstructured, amount=9)],
+    "several by scores": [lambda p, lib, a, b: p.global_unstructured(
+        [(a, "weight"), (b, "weight")], p.L1Unstructured, {(b, "weight"): scores(lib, b.weight)}, amount=11)],
+    "by a method of one's own": [lambda p, lib, a, b: half(lib).apply(a, "weight"), lambda p, lib, a, b: half(lib).apply(a, "weight")],
+    "and left": [lambda p, lib, a, b: p.l1_unstructured(a, "weight", 0.5), lambda p, lib, a, b: p.remove(a, "weight")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRUNED)
+def test_prunes_as_pytorch_does(judge, name):
+    seen = []
+    for lib in (tensord, torch):
+        prune = lib.nn.utils.prune
+        linear, conv = layers(lib)
+        parameter = linear.weight
+        for step in PRUNED[name]:
+            step(prune, lib, linear, conv)
+        out = linear(of(lib, np.ones((2, 6), np.float32))).sum() + conv(of(lib, np.ones((1, 3, 4, 4), np.float32))).sum()
+        out.backward()
+        state = {**{f"linear.{k}": v for k, v in linear.state_dict().items()},
+                 **{f"conv.{k}": v for k, v in conv.state_dict().items()}}  # fmt: skip
+        grads = [x.grad for x in [*linear.parameters(), *conv.parameters()]]
+        names = [name for name, _ in linear.named_parameters()]
+        seen.append((state, [out, linear.weight, linear.bias, conv.weight, *grads], sorted(names), prune.is_pruned(linear),
+                     prune.is_pruned(lib.nn.Sequential(conv)), any(x is parameter for x in linear.parameters())))
+    ours, theirs = seen
+    assert set(ours[0]) == set(theirs[0])
+    for key, value in theirs[0].items():
+        near(ours[0][key], value)
+    for mine, other in zip(ours[1], theirs[1]):
+        near(mine.detach(), other)
+    assert ours[2:] == theirs[2:]
+
+
+@pytest.mark.parametrize("amount, left", [(0.5, 12), (7, 17), (0.0, 24)])
+@pytest.mark.parametrize("lib", [tensord, torch])
+def test_prunes_as_many_at_random(judge, lib, amount, left):
+    prune, (linear, conv) = lib.nn.utils.prune, layers(lib)
+    prune.random_unstructured(linear, "weight", amount)
+    assert linear.weight_mask.sum().tolist() == left
+    prune.random_structured(conv, "weight", 1, 0)
+    rows = conv.weight_mask.reshape(4, -1).sum(1).tolist()
+    assert sorted(rows) == [0, 12, 12, 12]
+
+
+REFUSED = {
+    "a negative amount": lambda p, layer: p.l1_unstructured(layer, "weight", -1),
+    "a share above 1": lambda p, layer: p.l1_unstructured(layer, "weight", 1.5),
+    "more than there are": lambda p, layer: p.l1_unstructured(layer, "weight", 25),
+    "rows of a vector": lambda p, layer: p.ln_structured(layer, "bias", 1, 2, 0),
+    "an axis that is not there": lambda p, layer: p.ln_structured(layer, "weight", 1, 2, 2),
+    "remove what is not pruned": lambda p, layer: p.remove(layer, "weight"),
+    "rows of several": lambda p, layer: p.global_unstructured([(layer, "weight")], p.LnStructured, amount=1, n=2),
+    "no such parameter": lambda p, layer: p.l1_unstructured(layer, "wait", 1),
+    "an amount that is no number": lambda p, layer: p.l1_unstructured(layer, "weight", "all"),
+}
+
+
+@pytest.mark.parametrize("lib", [tensord, torch])
+@pytest.mark.parametrize("what", REFUSED)
+def test_pruning_refuses(judge, what, lib):
+    with pytest.raises((ValueError, IndexError, TypeError, AttributeError)):
+        REFUSED[what](lib.nn.utils.prune, layers(lib)[0])
+
+
+def test_a_pruned_layer_learns_what_is_left(judge):
+    linear = layers(tensord)[0]
+    nn.utils.prune.l1_unstructured(linear, "weight", 0.5)
+    optimizer = nn.optim.SGD(linear.parameters(), lr=0.1)
+
+    @tensord.jit
+    def step(given):
+        optimizer.zero_grad()
+        loss = linear(given).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    given = Tensor(x(8, 6))
+    losses = [step(given).item() for _ in range(5)]
+    assert losses == sorted(losses, reverse=True) and losses[-1] < losses[0]
+    zeros = (linear.weight_mask == 0).numpy()
+    assert zeros.sum() == 12
+    nn.utils.prune.remove(linear, "weight")
+    assert (linear.weight.numpy()[zeros] == 0).all() and (linear.weight.numpy()[~zeros] != 0).all()
+
+
+# ---- checkpoints, parts of data sets, older names
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 5])
+def test_checkpoints_in_segments(judge, segments):
+    seen = []
+    for lib in (tensord, torch):
+        layer = layers(lib)[0]
+        steps = [layer, lib.tanh, lambda t: t * 2, lib.sin, lib.exp]
+        given = of(lib, np.arange(6, dtype=np.float32).reshape(1, 6) / 6).requires_grad_()
+        out = lib.utils.checkpoint.checkpoint_sequential(steps, segments, given, use_reentrant=False)
+        out.sum().backward()
+        once = lib.utils.checkpoint.checkpoint(lambda a, b: (a * b).sin(), given, given * 2, use_reentrant=False)
+        once.sum().backward()
+        seen.append((out.detach(), once.detach(), given.grad, layer.weight.grad))
+    for mine, other in zip(*seen):
+        near(mine, other)
+
+
+def test_checkpoints_refuse(judge):
+    with pytest.raises(ValueError, match="segments"):
+        tensord.utils.checkpoint.checkpoint_sequential([lambda t: t], 2, tensord.ones(1))
+    with pytest.raises(ValueError, match="context"):
+        tensord.utils.checkpoint.checkpoint(lambda t: t, tensord.ones(1), context_fn=lambda: None)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("count, parts", [(10, 3), (9, 3), (2, 4), (1, 1), (7, 2)])
+def test_parts_of_a_data_set(judge, count, parts, drop_last):
+    theirs_of = torch.utils.data.distributed.DistributedSampler
+    for rank in range(parts):
+        options = {"num_replicas": parts, "rank": rank, "drop_last": drop_last}
+        ours = tensord.utils.data.DistributedSampler(range(count), shuffle=False, **options)
+        theirs = theirs_of(range(count), shuffle=False, **options)
+        assert list(ours) == list(theirs) and len(ours) == len(theirs)
+    samplers = [tensord.utils.data.DistributedSampler(range(count), parts, rank, seed=1, drop_last=drop_last)
+                for rank in range(parts)]  # fmt: skip
+    orders = []
+    for epoch in 0, 1:
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        orders.append([list(sampler) for sampler in samplers])
+        drawn = [number for part in orders[-1] for number in part]
+        assert len({len(part) for part in orders[-1]}) == 1
+        assert len(set(drawn)) == (min(len(drawn), count))
+    assert [list(sampler) for sampler in samplers] == orders[-1]
+    assert count < 7 or orders[0] != orders[1]
+
+
+def test_parts_need_a_number(judge):
+    for options in ({}, {"num_replicas": 2}, {"num_replicas": 2, "rank": 2}, {"num_replicas": 2, "rank": -1}):
+        with pytest.raises(ValueError, match="rank"):
+            tensord.utils.data.DistributedSampler(range(3), **options)
+
+
+def test_the_older_name_of_functional_call(judge):
+    for lib in (tensord, torch):
+        call = lib.nn.utils.stateless.functional_call if lib is tensord else torch.func.functional_call
+        out = call(layers(lib)[0], {"weight": lib.zeros(4, 6), "bias": lib.ones(4)}, (lib.ones(1, 6),))
+        assert out.tolist() == [[1, 1, 1, 1]]

@@ -1,7 +1,7 @@
-"""torch.utils: loading data."""
+"""torch.utils: loading data, and values that are computed again for derivatives."""
 
 from __future__ import annotations
 
-from tensord.utils import data
+from tensord.utils import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

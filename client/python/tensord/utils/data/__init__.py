@@ -9,7 +9,8 @@ Where this is not PyTorch:
   with NumPy arrays for its tensors, and what they collate comes to this process as tensors. So their collate_fn computes
   with NumPy, and a program that uses workers begins with `if __name__ == "__main__":`.
 - Orders are drawn on the host, from a seed that the generator gives; they are other ones than PyTorch's.
-- pin_memory changes nothing, and there is no DistributedSampler.
+- pin_memory changes nothing.
+- There are no groups of processes: a DistributedSampler is told num_replicas and rank.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tensord.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from tensord.utils.data.distributed import DistributedSampler
 from tensord.utils.data.loader import DataLoader
 from tensord.utils.data.sampler import (
     BatchSampler,
@@ -37,7 +39,7 @@ from tensord.utils.data.sampler import (
 from tensord.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset", "RandomSampler",
     "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
     "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
