@@ -298,3 +298,16 @@ def test_persistent_workers_begin_each_iteration_anew():
     assert numbers([next(iter(loader))]) == [[0, 1]]
     temporary = [batch for batch in DataLoader(Failing5(4), 2, num_workers=2, persistent_workers=True)]
     assert numbers(temporary) == [[0, 1], [2, 3]]
+
+
+class Stopping(Squares):
+    def __getitem__(self, i):
+        if i == 2:
+            raise StopIteration
+        return i
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sample_that_stops_does_not_end_the_epoch(workers):
+    with pytest.raises(RuntimeError, match=r"reading \[2, 3\] raised StopIteration"):
+        list(DataLoader(Stopping(4), batch_size=2, num_workers=workers))

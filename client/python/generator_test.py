@@ -1,5 +1,8 @@
 """Generators: each has a seed and a counter of its own, inside of captured functions too."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import tensord
@@ -149,3 +152,21 @@ def test_states_that_are_none(wrong):
         seeded().set_state(value.get(str(wrong), lambda: 3)())
     with pytest.raises(InvalidArgumentError, match="64 bits"):
         seeded(2**64)
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda g: pickle.loads(pickle.dumps(g)),
+    "in a list": lambda g: copy.deepcopy([g, g])[1],
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_goes_on_from_the_same_state(name):
+    g = seeded()
+    tensord.rand(5, generator=g)
+    other = COPIES[name](g)
+    expected = tensord.rand(4, generator=g).numpy()
+    np.testing.assert_array_equal(tensord.rand(4, generator=other).numpy(), expected)
+    assert other.initial_seed() == 3 and not np.array_equal(tensord.rand(4, generator=g).numpy(), expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import _tensord
 from _tensord import Tensor
@@ -70,9 +70,10 @@ class Generator(_tensord._Generator):
 
     def clone_state(self) -> Generator:
         """Another one that goes on from the same state."""
-        made = Generator(self._device)
-        made.set_state(self.get_state())
-        return made
+        return _going_on(self._device, self.get_state())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _going_on, (self._device, self.get_state())
 
 
 class _DefaultGenerator(Generator):
@@ -81,6 +82,12 @@ class _DefaultGenerator(Generator):
     def __init__(self) -> None:
         _tensord._Generator.__init__(self)
         self._device = None
+
+
+def _going_on(device: Optional[str], state: Tensor) -> Generator:
+    made = Generator(device)
+    made.set_state(state)
+    return made
 
 
 def _number(words: np.ndarray[tuple[int, ...], np.dtype[np.uint32]], at: int) -> int:

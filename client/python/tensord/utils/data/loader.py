@@ -24,7 +24,14 @@ T = TypeVar("T")
 
 def _fetch_numbered(batched: bool, collate: Callable[[Any], Any], dataset: Any) -> Callable[[Any], Any]:
     """Requests are numbers of samples, or lists of them."""
-    return lambda request: collate(_samples(dataset, request) if batched else dataset[request])
+    def fetch(request: Any) -> Any:
+        try:
+            return collate(_samples(dataset, request) if batched else dataset[request])
+        except StopIteration as error:  # which would end the epoch without a word
+            raise RuntimeError(f"DataLoader: reading {request} raised StopIteration; what ends by itself is an "
+                               "IterableDataset") from error
+
+    return fetch
 
 
 def _fetch_next(batch_size: Optional[int], drop_last: bool, collate: Callable[[Any], Any],
