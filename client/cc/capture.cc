@@ -160,7 +160,10 @@ absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Finish(
     to_return.stored_dtype = result->stored_dtype;
     to_return.shape = result->shape;
     to_return.same = place_of(result);
-    if (!to_return.same && result->view) {
+    // One with a history of its own is computed, for derivatives to know that they would go on.
+    const bool has_history =
+        result->view && result->view->detached && result->view->detached->history;
+    if (!to_return.same && result->view && !has_history) {
       to_return.same = place_of(result->view->base);
       if (to_return.same) to_return.view = result->view->path;
     }

@@ -164,11 +164,16 @@ absl::StatusOr<std::vector<Session::GradientTarget>> Session::GradientTargets(
                      [&state](const GradientTarget& target) { return target.state == state; });
     if (is_new && below.contains(state->value.get())) targets.push_back({state, state});
   }
-  // Of one that was assigned to since, the version from before.
+  // Of one that was assigned to since, the version from before; and those that are gone.
   for (Value* value : order) {
-    StateRef owner = value->target ? value->owner.lock() : nullptr;
-    if (!owner || !owner->requires_grad || owner->value.get() == value) continue;
-    targets.push_back({owner, Alias(value->shared_from_this(), owner->dtype)});
+    if (!value->target || value->differentiable) continue;
+    const bool is_known = std::any_of(
+        targets.begin(), targets.end(),
+        [value](const GradientTarget& target) { return target.at->value.get() == value; });
+    const StateRef owner = value->owner.lock();
+    if (is_known || (owner && !owner->requires_grad)) continue;
+    targets.push_back(
+        {owner, Alias(value->shared_from_this(), owner ? owner->dtype : value->dtype)});
   }
   return targets;
 }
@@ -297,6 +302,7 @@ absl::Status Session::SetRequiresGrad(const StateRef& state, bool requires_grad)
     MakeLeafLocked(state, History::kEnds);
   }
   state->value->target = true;
+  state->value->owner = state;
   std::erase_if(with_gradient_, [](const auto& weak) { return weak.expired(); });
   with_gradient_.push_back(state);
   state->requires_grad = true;
@@ -325,20 +331,28 @@ absl::Status Session::RetainGrad(const StateRef& state) {
   return absl::OkStatus();
 }
 
-absl::Status Session::CheckInPlace(const StateRef& state) {
-  TD_RETURN_IF_ERROR(state->error);
-  absl::MutexLock lock(&mu_);
+absl::Status Session::CheckInPlace(const TensorState& target, const TensorState& source) {
   if (!GradEnabled()) return absl::OkStatus();
-  if (state->requires_grad) {
+  if (target.requires_grad) {
     return FailedPrecondition(
         "in place: the tensor is a leaf that requires a gradient; change it in `with no_grad()`, "
         "or by assign(), which replaces its data");
   }
-  const bool ends = !state->value->differentiable && !state->value->target;  // as by detach()
-  if (state->view && state->view->base->requires_grad && !ends) {
+  if (!target.view) return absl::OkStatus();
+  const Detached* detached = target.view->detached.get();
+  const TensorState& base = *target.view->base;
+  if (base.requires_grad && !detached) {
     return FailedPrecondition(
         "in place: the tensor is a view of a leaf that requires a gradient; change it in `with "
         "no_grad()`");
+  }
+  const auto wants = [](const TensorState& state) {
+    return state.requires_grad || state.value->differentiable || state.value->target;
+  };
+  if (detached && detached->by_no_grad && (wants(base) || wants(source))) {
+    return FailedPrecondition(
+        "in place: the tensor is a view that was made without gradients, so it is not clear where "
+        "derivatives go; write to it in `with no_grad()`, or make the view outside of that");
   }
   return absl::OkStatus();
 }
@@ -347,18 +361,17 @@ absl::Status Session::CheckInPlace(const StateRef& state) {
 // that of what is assigned ends.
 Session::ValueRef Session::WithoutGrad(const ValueRef& before, ValueRef after) {
   if (GradEnabled() || !IsFloat(before->dtype)) return after;
-  const Expr value(&graph_, graph_.Cast(NodeOf(*after), after->dtype));
-  if (before->differentiable) {
-    const Expr input(&graph_, NodeOf(*before));
-    const Expr stand_in = StandIn(input);
-    const Expr passing = WithGradient(value, {&input, 1}, stand_in, {&stand_in, 1});
-    if (!passing.ok()) return after;  // both have one dtype and shape, so it is
-    const ValueRef parents[] = {before, std::move(after)};
-    return NewExpression(passing, parents);
+  if (after->differentiable || after->target) {
+    const Expr value(&graph_, graph_.Cast(NodeOf(*after), after->dtype));
+    const ValueRef parents[] = {std::move(after)};
+    after = NewExpression(Detach(value), parents);
   }
-  if (!after->differentiable && !after->target) return after;
-  const ValueRef parents[] = {std::move(after)};
-  return NewExpression(Detach(value), parents);
+  if (!before->differentiable) return after;
+  const Expr value(&graph_, graph_.Cast(NodeOf(*after), after->dtype));
+  const Expr passing = WithHistory(value, Expr(&graph_, NodeOf(*before)));
+  if (!passing.ok()) return after;  // both have one dtype and shape, so it is
+  const ValueRef parents[] = {before, std::move(after)};
+  return NewExpression(passing, parents);
 }
 
 }  // namespace tensord::client

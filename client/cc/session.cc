@@ -31,6 +31,9 @@ std::string Recorded() {
   return record ? (*record)() : "";
 }
 
+// Whether derivatives go to the version, or on through it.
+bool WantsGradient(const Value& value) { return value.differentiable || value.target; }
+
 const TensorState& RootOf(const TensorState& state) {
   return state.view ? *state.view->base : state;
 }
@@ -153,18 +156,26 @@ std::vector<StateRef> Session::Views(const StateRef& operand, size_t count,
     std::optional<ViewPath> path =
         ViewPath::Between(NodeOf(*operand->value), NodeOf(*state->value));
     if (!path) continue;
+    const bool by_no_grad = !grad_enabled && path->size() > 1;
     BecomeView(state, operand, *std::move(path));
+    if (by_no_grad && state->view->detached) state->view->detached->by_no_grad = true;
   }
   return states;
 }
 
 void Session::BecomeView(const StateRef& state, const StateRef& of, ViewPath path) {
-  state->view = {.base = of, .path = std::move(path)};
-  if (of->view) {
-    ViewPath whole = of->view->path;
-    whole.Append(state->view->path);
-    state->view = {.base = of->view->base, .path = std::move(whole)};
+  ViewOf view = of->view ? *of->view : ViewOf{.base = of, .path = {}, .detached = {}, .within = {}};
+  view.path.Append(path);
+  if (path.AtDetach()) {
+    auto [to, within] = *view.path.AtDetach();
+    view.detached = std::make_shared<Detached>();
+    if (const Trace* trace = CurrentTrace(*this)) view.detached->trace = trace->id;
+    view.detached->path = std::move(to);
+    view.within = std::move(within);
+  } else if (view.detached) {
+    view.within.Append(path);
   }
+  state->view = std::move(view);
   std::vector<std::weak_ptr<TensorState>>& views = state->view->base->views;
   // Now and then those that are gone are forgotten: it costs as much as adding them did.
   if (views.size() == views.capacity()) {
@@ -193,24 +204,32 @@ std::vector<StateRef> Session::ApplyLocked(absl::Span<const StateRef> operands, 
   }
   std::vector<Expr> results = expressions(graph_, sources);
 
-  // Operands that no input is below are constants: nothing needs to be kept for them.
+  // Operands that no input is below are constants: nothing needs to be kept for them, unless
+  // derivatives go there, as from an empty tensor to what it is a part of.
   std::vector<ValueRef> parents(also_read.begin(), also_read.end());
   for (const ValueRef& value : values) {
-    if ((value->node->below_ops & OpBit(Op::kParam)) == 0) continue;
+    const bool is_constant = (value->node->below_ops & OpBit(Op::kParam)) == 0;
+    if (is_constant && !WantsGradient(*value)) continue;
     if (std::find(parents.begin(), parents.end(), value) == parents.end()) parents.push_back(value);
   }
   std::vector<StateRef> states;
   for (Expr& result : results) {
     if (!result.ok()) return failed(result.status());
-    // An operation that changes nothing gives the same version, not a copy of it.
+    // An operation that changes nothing gives the same version, not a copy of it; but not if
+    // derivatives go to other operands as well, such as an empty one that is joined to it.
     auto same = std::find_if(values.begin(), values.end(), [&result](const ValueRef& value) {
       return value->node == result.node();
     });
-    if (same != values.end()) {
+    const auto is_other = [&](const ValueRef& value) {
+      return value != *same && WantsGradient(*value);
+    };
+    if (same != values.end() && std::none_of(values.begin(), values.end(), is_other)) {
       states.push_back(Alias(*same, result.dtype()));
       continue;
     }
-    if (!grad_enabled && IsFloat(result.dtype())) result = Detach(result);
+    if (!grad_enabled && IsFloat(result.dtype()) && result.node()->op != Op::kDetach) {
+      result = Detach(result);
+    }
     absl::StatusOr<std::vector<int64_t>> devices = DevicesFor(result.node(), values);
     if (!devices.ok()) return failed(devices.status());
     states.push_back(NewState(NewExpression(result, parents)));
@@ -244,13 +263,14 @@ Session::ValueRef Session::NewExpression(const Expr& expression,
   value->node = expression.node();
   const Trace* trace = CurrentTrace(*this);
   value->trace = trace ? trace->id : 0;
-  if ((value->node->below_ops & OpBit(Op::kParam)) != 0)
-    value->parents.assign(parents.begin(), parents.end());
   for (const ValueRef& parent : parents) {
     if (value->devices.empty()) value->devices = parent->devices;
-    value->differentiable |= parent->differentiable || parent->target;
+    value->differentiable |= WantsGradient(*parent);
   }
   if (!IsFloat(value->dtype) || value->node->op == Op::kDetach) value->differentiable = false;
+  if ((value->node->below_ops & OpBit(Op::kParam)) != 0 || value->differentiable) {
+    value->parents.assign(parents.begin(), parents.end());
+  }
   value->made_at = Recorded();
   const std::vector<int64_t>* devices = parents.empty() ? DefaultDevices() : nullptr;
   if (devices != nullptr) value->devices = *devices;
@@ -419,14 +439,24 @@ void Session::DeriveViews(TensorState& base) {
 }
 
 void Session::DeriveView(const StateRef& state) {
-  const ValueRef& base = state->view->base->value;
-  const Expr expression = state->view->path.Read(Expr(&graph_, NodeOf(*base)));
+  const ViewOf& view = *state->view;
+  const ValueRef& base = view.base->value;
+  Expr expression = view.path.Read(Expr(&graph_, NodeOf(*base)));
   TD_CHECK(expression.ok(), "all versions of a tensor have one shape");
   if (expression.node() == base->node) {
     state->value = base;
     return;
   }
-  state->value = NewExpression(expression, {&base, 1});
+  std::vector<ValueRef> parents = {base};
+  if (view.detached) {
+    parents[0] = SharedBy(*view.detached, base);
+    if (const ValueRef& history = view.detached->history) {
+      const Expr own = view.within.Read(Expr(&graph_, NodeOf(*history)));
+      expression = WithHistory(expression, own);
+      parents.push_back(history);
+    }
+  }
+  state->value = NewExpression(expression, parents);
   state->value->owner = state;
   state->value->trace = base->trace;  // it is as old as its base
 }
@@ -438,9 +468,27 @@ void Session::ReleaseViews(TensorState& base) {
   }
 }
 
+Expr Session::WithHistory(const Expr& data, const Expr& history) {
+  const Expr stand_in = StandIn(history);
+  return WithGradient(data, {&history, 1}, stand_in, {&stand_in, 1});
+}
+
+Session::ValueRef Session::SharedBy(const Detached& detached, const ValueRef& base) {
+  return NewExpression(detached.path.Read(Expr(&graph_, NodeOf(*base))), {&base, 1});
+}
+
 absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
-  TD_RETURN_IF_ERROR(target->error);
   absl::MutexLock lock(&mu_);
+  return AssignLocked(target, source, /*in_place=*/false);
+}
+
+absl::Status Session::WriteInPlace(const StateRef& target, const StateRef& source) {
+  absl::MutexLock lock(&mu_);
+  return AssignLocked(target, source, /*in_place=*/true);
+}
+
+absl::Status Session::AssignLocked(const StateRef& target, const StateRef& source, bool in_place) {
+  TD_RETURN_IF_ERROR(target->error);
   const Trace* trace = CurrentTrace(*this);
   if (trace && trace->pure && RootOf(*target).value->trace != trace->id) {
     return FailedPrecondition(
@@ -454,6 +502,7 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
                            Name(target->dtype));
   }
   TD_ASSIGN_OR_RETURN(ValueRef value, Use(source));
+  if (in_place) TD_RETURN_IF_ERROR(CheckInPlace(*target, *source));
   const Value& before = *target->value;
   if (!before.devices.empty() && !value->devices.empty() && value->devices != before.devices) {
     return InvalidArgument("assign: the tensor is on {}, the new value on {}; move it there first",
@@ -466,6 +515,10 @@ absl::Status Session::Assign(const StateRef& target, const StateRef& source) {
   Settle(*target);
   TD_RETURN_IF_ERROR(CheckMapped(RootOf(*target), *value));
   if (target->view) return AssignView(target, source, std::move(value));
+  if (in_place && GradEnabled() && before.differentiable && !WantsGradient(*value)) {
+    const ValueRef parents[] = {target->value, value};
+    value = NewExpression(Expr(&graph_, NodeOf(*value)), parents);
+  }
   if (target->value != value) Replace(target, std::move(value));
   return absl::OkStatus();
 }
@@ -507,22 +560,39 @@ absl::Status Session::CheckMapped(const TensorState& target, Value& source) {
 }
 
 absl::Status Session::AssignView(const StateRef& target, const StateRef& source, ValueRef value) {
-  const auto& [base, path] = *target->view;
+  const ViewOf view = *target->view;
   // `t[i] += x` changes a view of t and then stores it where it stands already.
-  if (source->view && source->view->base == base && source->view->path == path) {
+  if (source->view && source->view->base == view.base && source->view->path == view.path &&
+      source->view->detached == view.detached) {
     return absl::OkStatus();
   }
-  TD_ASSIGN_OR_RETURN(ValueRef before, Use(base));
-  const Expr written = path.Write(Expr(&graph_, NodeOf(*before)),
-                                  Expr(&graph_, graph_.Cast(NodeOf(*value), value->dtype)));
+  TD_ASSIGN_OR_RETURN(ValueRef before, Use(view.base));
+  const Expr given(&graph_, graph_.Cast(NodeOf(*value), value->dtype));
+  const Expr written = view.path.Write(Expr(&graph_, NodeOf(*before)), given);
   TD_RETURN_IF_ERROR(written.status());
+  const bool ends = view.detached != nullptr;
+  if (ends && GradEnabled() && (view.detached->history || WantsGradient(*value))) {
+    const Trace* trace = CurrentTrace(*this);
+    if (trace && view.detached->trace != trace->id) {
+      return FailedPrecondition(
+          "in place: a captured function runs again with data only, so it can't give a history to "
+          "a "
+          "detached tensor from outside; detach inside of the function, or write in `with "
+          "no_grad()`");
+    }
+    std::vector<ValueRef> parents = {SharedBy(*view.detached, before), value};
+    Expr whole(&graph_, parents[0]->node);
+    if (const ValueRef& history = view.detached->history) {
+      whole = WithHistory(whole, Expr(&graph_, NodeOf(*history)));
+      parents.push_back(history);
+    }
+    view.detached->history = NewExpression(view.within.Write(whole, given), parents);
+  }
   // Through a view at which derivatives end, data is written and no history, as without gradients.
-  const Value& view = *target->value;
-  const bool ends = before->differentiable && !view.differentiable && !view.target;
   const ValueRef parents[] = {std::move(before), std::move(value)};
   const ValueRef made = NewExpression(written, parents);
   const bool enabled = SetGradEnabled(GradEnabled() && !ends);
-  Replace(base, made);
+  Replace(view.base, made);
   SetGradEnabled(enabled);
   return absl::OkStatus();
 }

@@ -49,10 +49,21 @@ struct TensorState;
 bool GradEnabled();
 bool SetGradEnabled(bool enabled);  // what was set before
 
+// A tensor that shares memory with another one and not its history, and the views of it: what is
+// written to any of these gives all of them a history of their own.
+struct Detached {
+  ViewPath path;                   // to it, from the base
+  std::shared_ptr<Value> history;  // what derivatives go on with; null as long as they end here
+  bool by_no_grad = false;         // a view that was made without gradients, not by detach()
+  uint64_t trace = 0;              // made inside the trace of that number
+};
+
 // That a tensor shows elements of another one.
 struct ViewOf {
   std::shared_ptr<TensorState> base;  // itself no view
   ViewPath path;
+  std::shared_ptr<Detached> detached;  // that the path goes through, if it does
+  ViewPath within;                     // the rest of the path, from there
 };
 
 // What copies of a Tensor share.
@@ -314,6 +325,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The tensor becomes `source`. Shape and dtype must be the tensor's.
   absl::Status Assign(const StateRef& target, const StateRef& source);
+  // The same as an operation in place does it: by PyTorch's rules on what may be written to, and
+  // what requires a gradient does so afterwards, whatever was written.
+  absl::Status WriteInPlace(const StateRef& target, const StateRef& source);
   // The tensor becomes another name of `source`'s version.
   absl::Status Rebind(const StateRef& target, const StateRef& source);
   // Gives the tensor a buffer of its own, so that it is a parameter of programs and a point at
@@ -331,13 +345,12 @@ class Session : public std::enable_shared_from_this<Session> {
   bool RequiresGrad(const StateRef& state);  // by itself, or because of what it is made of
   bool IsLeaf(const StateRef& state);        // made of nothing that requires a gradient
   absl::Status RetainGrad(const StateRef& state);
-  // Whether the tensor may be written to, as an operation in place does; PyTorch's rule.
-  absl::Status CheckInPlace(const StateRef& state);
-  // A tensor that a gradient is left with, and the version of it that the loss was made of.
+  // A tensor that a gradient is left with, and the version of it that the loss was made of. Of a
+  // leaf that nobody holds any more the version only: derivatives arrive there, and nobody sees it.
   struct GradientTarget {
     StateRef state, at;
   };
-  // Live tensors that require a gradient and of which `loss` is made.
+  // Tensors that require a gradient and of which `loss` is made.
   absl::StatusOr<std::vector<GradientTarget>> GradientTargets(const StateRef& loss);
   // d loss / d target for each target. Goes through captured functions that have no effects, by
   // computing them again; FailedPrecondition if it would have to go through others. `given`: values
@@ -456,6 +469,15 @@ class Session : public std::enable_shared_from_this<Session> {
                                   const Expressions& expressions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ValueRef WithoutGrad(const ValueRef& before, ValueRef after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status AssignLocked(const StateRef& target, const StateRef& source, bool in_place)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckInPlace(const TensorState& target, const TensorState& source)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // `data`, whose derivatives go on with `history`.
+  Expr WithHistory(const Expr& data, const Expr& history) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What a detached tensor that is a view shows of a version of the base, without history.
+  ValueRef SharedBy(const Detached& detached, const ValueRef& base)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckMapped(const TensorState& target, Value& source)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   struct Unfolded;

@@ -121,13 +121,14 @@ absl::Status Tensor::Backward(std::optional<Tensor> seed, std::optional<std::vec
     TD_ASSIGN_OR_RETURN(std::vector<client::Session::GradientTarget> found,
                         session().GradientTargets(state_));
     for (client::Session::GradientTarget& target : found) {
+      if (!target.state) continue;
       targets.emplace_back(std::move(target.state));
       versions.emplace_back(std::move(target.at));
     }
   }
-  if (targets.empty()) {
+  if (targets.empty() && (only || !requires_grad())) {
     return FailedPrecondition(
-        "backward: the tensor does not require a gradient: it is made of no living tensor with "
+        "backward: the tensor does not require a gradient: it is made of no tensor with "
         "requires_grad, or only of detached ones");
   }
   TD_ASSIGN_OR_RETURN(std::vector<Tensor> gradients, Gradient(versions, std::move(seed)));

@@ -105,6 +105,11 @@ class Tensor {
   absl::Status Assign(const Tensor& value) const {
     return state_->session->Assign(state_, value.state_);
   }
+  // The same as an operation in place does it, which a leaf that requires a gradient takes only
+  // without gradients.
+  absl::Status WriteInPlace(const Tensor& value) const {
+    return state_->session->WriteInPlace(state_, value.state_);
+  }
   // The tensor becomes what `other` is, of its own shape and dtype; no data moves.
   absl::Status Rebind(const Tensor& other) const {
     return state_->session->Rebind(state_, other.state_);
@@ -125,7 +130,7 @@ class Tensor {
   std::optional<Tensor> grad() const;
   void SetGrad(std::optional<Tensor> gradient) const;
   // Adds the gradient of this tensor, which needs a single element unless a seed is given, to the
-  // grad of every living tensor that requires one and that it depends on, or of `targets`.
+  // grad of every tensor that requires one and that it depends on, or of `targets`.
   // With `create_graph` these gradients can be differentiated.
   absl::Status Backward(std::optional<Tensor> seed = std::nullopt,
                         std::optional<std::vector<Tensor>> targets = std::nullopt,

@@ -422,3 +422,40 @@ def test_no_grad_of_a_generator_function_is_of_its_steps():
     next(closed)
     closed.close()
     assert (w * 2).requires_grad
+
+
+def test_a_detached_tensor_in_a_captured_function():
+    w, memory = Tensor([3.0, 4.0], requires_grad=True), tensord.zeros(2).clone()
+
+    @tensord.jit
+    def step(x):
+        inside = memory.detach()
+        inside.copy_(w * x)
+        inside.mul_(w)
+        (inside * inside).sum().backward()
+        gradient, w.grad = w.grad, None
+        return gradient, inside
+
+    for scale in 1, 2, 3:
+        gradient, inside = step(tensord.full((2,), float(scale)))
+        assert gradient.tolist() == [4 * 27 * scale**2, 4 * 64 * scale**2]
+        assert memory.tolist() == inside.tolist() == [9 * scale, 16 * scale]
+    with pytest.raises(RuntimeError, match="captured function step"):
+        inside.sum().backward()
+    assert not memory.requires_grad
+
+    outside = memory.detach()
+    outside.add_(w)
+    with pytest.raises(RuntimeError, match="detach inside of the function"):
+        tensord.jit(lambda x: (outside.mul_(x), x * 1)[1])(tensord.ones(2))
+
+    @tensord.jit
+    def quietly(x):
+        with tensord.no_grad():
+            outside.mul_(x)
+        return x * 1
+
+    for _ in range(3):
+        quietly(tensord.full((2,), 2.0)).numpy()
+    outside.sum().backward()
+    assert outside.tolist() == memory.tolist() == [240, 416] and w.grad.tolist() == [1, 1]

@@ -101,11 +101,14 @@ std::vector<Tensor> AllChecked(std::vector<client::StateRef> states) {
   return tensors;
 }
 
-std::vector<std::pair<Tensor, Tensor>> TargetsOf(const Tensor& loss) {
-  std::vector<std::pair<Tensor, Tensor>> targets;
+// None for a tensor that is gone.
+std::vector<std::pair<std::optional<Tensor>, Tensor>> TargetsOf(const Tensor& loss) {
+  std::vector<std::pair<std::optional<Tensor>, Tensor>> targets;
   for (client::Session::GradientTarget& target :
        ValueOrRaise(loss.session().GradientTargets(loss.state()))) {
-    targets.emplace_back(Tensor(std::move(target.state)), Tensor(std::move(target.at)));
+    std::optional<Tensor> tensor;
+    if (target.state) tensor = Tensor(std::move(target.state));
+    targets.emplace_back(std::move(tensor), Tensor(std::move(target.at)));
   }
   return targets;
 }
@@ -197,10 +200,6 @@ void SetRecorder(const py::object& recorder) {
 
 }  // namespace
 
-void CheckInPlace(const Tensor& target) {
-  RaiseIfError(target.session().CheckInPlace(target.state()));
-}
-
 void BindGradients(py::class_<Tensor>& tensor) {
   tensor
       .def_property(
@@ -251,6 +250,16 @@ void BindGradients(py::class_<Tensor>& tensor) {
                                                                                            hook);
           },
           py::arg("hook"), "hook(tensor) after backward() has added to the grad of this leaf.")
+      .def_property(
+          "data",
+          [](const py::object& self) { return Package("tensord.autograd.data", "data_of")(self); },
+          [](const py::object& self, const py::object& value) {
+            Package("tensord.autograd.data", "set_data")(self, value);
+          },
+          "The tensor without its history, sharing its memory: to write to it, also where it is a "
+          "leaf that requires a\ngradient. What is assigned to it, of the same shape and dtype, "
+          "becomes the tensor's data. Called, as data(), it is\na memoryview, of bfloat16 and "
+          "8-bit floats as float32.")
       .def_property("grad", &Tensor::grad, &SetGrad,
                     "What backward() left: a tensor of the same shape and dtype, or None.")
       .def(

@@ -192,14 +192,13 @@ Tensor ValueFor(const Tensor& x, py::handle value) {
 }
 
 void SetItem(const Tensor& x, py::handle index, py::handle value) {
-  CheckInPlace(x);
   // A mask alone and one number: no need to know where the mask holds.
   if (py::isinstance<Tensor>(index) && IsMask(index)) {
     const Tensor& mask = index.cast<const Tensor&>();
     const Tensor given = ValueFor(x, value);
     if (given.num_elements() == 1 && mask.rank() > 0 && mask.rank() <= x.rank() &&
         std::equal(mask.shape().begin(), mask.shape().end(), x.shape().begin())) {
-      RaiseIfError(x.Assign(Checked(Lift(
+      RaiseIfError(x.WriteInPlace(Checked(Lift(
           [](const Expr& e, const Expr& m, const Expr& v) {
             Dims shape(m.shape().begin(), m.shape().end());
             shape.resize(static_cast<size_t>(e.rank()), 1);
@@ -215,10 +214,10 @@ void SetItem(const Tensor& x, py::handle index, py::handle value) {
     const Tensor view = Checked(LiftView([&key](const Expr& e) { return Index(e, key.items); }, x));
     const std::vector<int64_t>& shape = view.shape();
     if (given.shape() == shape) {
-      RaiseIfError(view.Assign(given));
+      RaiseIfError(view.WriteInPlace(given));
       return;
     }
-    RaiseIfError(view.Assign(Checked(Lift(
+    RaiseIfError(view.WriteInPlace(Checked(Lift(
         [&shape](const Expr& v) {
           // As in NumPy, axes of size 1 in front of the value do not count.
           Expr narrow = v;
@@ -233,7 +232,7 @@ void SetItem(const Tensor& x, py::handle index, py::handle value) {
   std::vector<client::StateRef> operands = key.tensors;
   operands.push_back(given.state());
   operands.push_back(x.state());
-  RaiseIfError(x.Assign(
+  RaiseIfError(x.WriteInPlace(
       Checked(Tensor(x.session().Apply(operands, [&](Graph&, absl::Span<const Expr> sources) {
         return SetIndex(sources.back(), key.With(sources), sources[sources.size() - 2]);
       })))));

@@ -36,8 +36,7 @@ py::object Fill(const py::object& self, Function function) {
   const DType dtype = x.dtype();
   const Tensor value =
       Checked(Lift([&](const Expr& u) { return Cast(function(u), dtype); }, UniformLike(x)));
-  CheckInPlace(x);
-  RaiseIfError(x.Assign(value));
+  RaiseIfError(x.WriteInPlace(value));
   return self;
 }
 
@@ -53,8 +52,7 @@ py::object NormalInPlace(const py::object& self, double mean, double std,
   const Tensor normal = CurrentClient().Randn(x.shape(), DrawDType(dtype));
   const Tensor value =
       Checked(Lift([&](const Expr& e) { return Cast(e * std + mean, dtype); }, normal));
-  CheckInPlace(x);
-  RaiseIfError(x.Assign(value));
+  RaiseIfError(x.WriteInPlace(value));
   return self;
 }
 
@@ -82,8 +80,7 @@ py::object RandomInPlace(const py::object& self, std::optional<int64_t> from,
   }
   const Tensor drawn = CurrentClient().RandInt(x.shape(), low, high, DType::kInt64);
   const Tensor value = Checked(Lift([&](const Expr& e) { return Cast(e, dtype); }, drawn));
-  CheckInPlace(x);
-  RaiseIfError(x.Assign(value));
+  RaiseIfError(x.WriteInPlace(value));
   return self;
 }
 
@@ -148,8 +145,7 @@ void BindRandom(py::class_<Tensor>& tensor) {
                   return Cast(BroadcastTo(Lt(u, e), u.shape()), dtype);
                 },
                 ToTensor(p), UniformLike(x)));
-            CheckInPlace(x);
-            RaiseIfError(x.Assign(value));
+            RaiseIfError(x.WriteInPlace(value));
             return self;
           },
           py::arg("p") = 0.5, py::kw_only(), py::arg("generator") = py::none(),
@@ -194,8 +190,7 @@ void BindRandom(py::class_<Tensor>& tensor) {
             const client::GeneratorScope scope(Own(generator));
             NormalInPlace(self, mean, std, generator);
             const Tensor x = self.cast<Tensor>();
-            CheckInPlace(x);
-            RaiseIfError(x.Assign(Exp(x)));
+            RaiseIfError(x.WriteInPlace(Exp(x)));
             return self;
           },
           py::arg("mean") = 1.0, py::arg("std") = 2.0, py::kw_only(),

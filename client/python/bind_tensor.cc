@@ -321,7 +321,7 @@ void BindTensor(py::module_& module, py::class_<Tensor>& tensor) {
           "tolist", [](const Tensor& x) { return PlainNumpy(x).attr("tolist")(); },
           "Nested lists of numbers; one number if there are no axes.")
       .def(
-          "data", [](const Tensor& x) { return py::object(ToNumpy(x).attr("data")); },
+          "_memoryview", [](const Tensor& x) { return py::object(ToNumpy(x).attr("data")); },
           "Its data as a memoryview; bfloat16 and 8-bit floats as float32.")
       .def("__dlpack__",
            [](const Tensor& x, const py::kwargs&) {

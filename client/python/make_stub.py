@@ -37,7 +37,7 @@ RETURNS = {
     "chunk": "list[Tensor]", "tensor_split": "tuple[Tensor, ...]", "hsplit": "tuple[Tensor, ...]", "vsplit": "tuple[Tensor, ...]",
     "dsplit": "tuple[Tensor, ...]", "unbind": "tuple[Tensor, ...]", "meshgrid": "tuple[Tensor, ...]",
     "broadcast_tensors": "tuple[Tensor, ...]", "to": "Tensor", "cpu": "Tensor", "pin_memory": "Tensor", "replace": "Tensor",
-    "stride": "Any", "data": "memoryview", "__dlpack__": "Any", "__deepcopy__": "Tensor", "__dlpack_device__": "tuple[int, int]",
+    "stride": "Any", "data": "Any", "_memoryview": "memoryview", "__dlpack__": "Any", "__deepcopy__": "Tensor", "__dlpack_device__": "tuple[int, int]",
     "atleast_1d": "Any", "atleast_2d": "Any", "atleast_3d": "Any", "__format__": "str", "__str__": "str", "dtype": "DType", "ndim": "int", "is_realized": "bool", "requires_grad": "bool",
     "grad": "Tensor | None", "address": "str", "devices": "list[str]", "closed": "bool", "captures": "int", "traces": "int", "graph_nodes": "int",
     "counters": "dict[str, Any]", "max_pool2d": "Any", "uniform_": "Tensor", "normal_": "Tensor", "random_": "Tensor",
@@ -91,6 +91,7 @@ def type_of(text, name):
     text = text.replace("numpy.ndarray", "np.ndarray[Any, Any]")
     if text == "tuple":
         return "tuple[Tensor, ...]"
+    text = re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
     text = re.sub(r"\bList\[", "Sequence[", text).replace("Tuple[", "tuple[").replace("Dict[", "dict[")
     text = re.sub(r"\bsequence\b", "Sequence[Any]", text)

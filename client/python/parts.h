@@ -10,8 +10,6 @@ std::vector<std::string> ParseDevices(py::handle value);
 
 // Tensors and sequences of them.
 std::vector<Tensor> TensorsOf(const py::args& arguments);
-// RuntimeError for a tensor that may not be changed in place: a leaf that requires a gradient.
-void CheckInPlace(const Tensor& target);
 
 void BindGradients(py::class_<Tensor>& tensor);
 void BindLinalg(py::class_<Tensor>& tensor, py::module_& module);

@@ -249,8 +249,7 @@ void AssignInPlace(const Tensor& target, Tensor value, const std::string& name) 
     Raise(InvalidArgument("{}: would make shape {} of {}; write t = ... instead", name,
                           client::TextOf(value.shape()), client::TextOf(target.shape())));
   }
-  CheckInPlace(target);
-  RaiseIfError(target.Assign(value));
+  RaiseIfError(target.WriteInPlace(value));
 }
 
 py::object Into(const py::object& out, const py::object& results, const std::string& name) {

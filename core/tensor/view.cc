@@ -39,6 +39,16 @@ void ViewPath::Append(const ViewPath& further) {
   steps_.insert(steps_.end(), further.steps_.begin(), further.steps_.end());
 }
 
+std::optional<std::pair<ViewPath, ViewPath>> ViewPath::AtDetach() const {
+  const auto last = std::find_if(steps_.rbegin(), steps_.rend(),
+                                 [](const Step& step) { return step.op == Op::kDetach; });
+  if (last == steps_.rend()) return std::nullopt;
+  std::pair<ViewPath, ViewPath> parts;
+  parts.first.steps_.assign(steps_.begin(), last.base());
+  parts.second.steps_.assign(last.base(), steps_.end());
+  return parts;
+}
+
 Expr ViewPath::Read(const Expr& base) const {
   Expr view = base;
   for (const Step& step : steps_) view = Apply(step.op, {view}, step.ints);

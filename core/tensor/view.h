@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/build.h"
@@ -22,6 +23,9 @@ class ViewPath {
 
   // Goes on from the view.
   void Append(const ViewPath& further);
+  // The way up to the last point at which derivatives end, and the rest; nothing if there is none.
+  std::optional<std::pair<ViewPath, ViewPath>> AtDetach() const;
+  size_t size() const { return steps_.size(); }
   // The view in a tensor that has the base's shape.
   Expr Read(const Expr& base) const;
   // The base with the view's elements replaced by `value`, which has the view's shape.

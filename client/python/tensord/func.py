@@ -110,8 +110,11 @@ def vmap(func: Callable[..., Any], in_dims: Dims = 0, out_dims: Dims = 0, random
         if len(sizes) > 1:
             raise InvalidArgumentError(f"vmap: the mapped axes differ in size: {sorted(sizes)}")
         size = sizes.pop()
-        if not isinstance(size, int) or size == 0:
-            raise InvalidArgumentError(f"vmap: the size of the mapped axis is {size}, it must be a number above 0")
+        if not isinstance(size, int):
+            raise InvalidArgumentError(f"vmap: the size of the mapped axis is {size}, it must be a number")
+        if size == 0:  # an example of zeros tells the shapes
+            some = [batch if batch is None else zeros(1, *batch.shape[1:], dtype=batch.dtype) for batch in batches]
+            return _placed_out(*_map(func, structure, tensors, some, 1, randomness), out_dims, True)
         step = size if chunk_size is None else chunk_size
         chunks = []
         for begin in range(0, size, step):
@@ -165,7 +168,7 @@ def _map(func: Callable[..., Any], structure: Any, tensors: list[Tensor], batche
     return (shape, depend), made[:len(results)]
 
 
-def _placed_out(shape: tuple[Any, list[bool]], results: list[Tensor], out_dims: Dims) -> Any:
+def _placed_out(shape: tuple[Any, list[bool]], results: list[Tensor], out_dims: Dims, empty: bool = False) -> Any:
     structure, depend = shape
     pairs = _spread("vmap: out_dims", out_dims, unflatten(structure, results))
     placed = []
@@ -175,11 +178,39 @@ def _placed_out(shape: tuple[Any, list[bool]], results: list[Tensor], out_dims: 
                 raise InvalidArgumentError("vmap: out_dims is None for a result that depends on the example")
             placed.append(result[0])
         else:
-            placed.append(result.movedim(0, _axis("vmap: out_dims", dim, result.ndim)))
+            placed.append((result[:0] if empty else result).movedim(0, _axis("vmap: out_dims", dim, result.ndim)))
     return unflatten(structure, placed)
 
 
 # ---- derivatives
+
+
+def _pulled_back(outs: Sequence[Tensor], fresh: Sequence[Tensor], seeds: Sequence[Tensor]) -> list[Tensor]:
+    """The sum over the results of the gradients by the arguments."""
+    total: Optional[list[Tensor]] = None
+    for out, seed in zip(outs, seeds):
+        if not out.dtype.is_floating_point:
+            continue
+        parts = out.gradient(*fresh, gradient=seed)
+        total = parts if total is None else [a + b for a, b in zip(total, parts)]
+    return [x * 0 for x in fresh] if total is None else total
+
+
+def _pushed_forward(outs: Sequence[Tensor], fresh: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
+    """The product of the Jacobian with the tangents: one for each result."""
+    # The gradient is linear in its weights: differentiating by them turns the product around.
+    zero = [zeros(*out.shape, dtype=out.dtype) for out in outs]
+    floats = [i for i, out in enumerate(outs) if out.dtype.is_floating_point]
+    weights = {i: _tensord._independent(zero[i]) for i in floats}
+    made = list(zero)
+    if floats:
+        grads = _pulled_back(outs, fresh, [weights.get(i, zero[i]) for i in range(len(zero))])
+        product = sum(((grad * tangent.cast(grad.dtype)).sum().cast("float64" if grad.dtype.itemsize == 8 else "float32")
+                       for grad, tangent in zip(grads, tangents)), Tensor(0.0))
+        turned = product.gradient(*weights.values())
+        for i, tensor in zip(floats, _tensord._substituted(turned, list(weights.values()), [zero[i] for i in floats])):
+            made[i] = tensor
+    return made
 
 
 class _Differentiated:
@@ -238,29 +269,10 @@ class _Differentiated:
         return made[0] if self.single else tuple(made)
 
     def pullback(self, seeds: Sequence[Tensor]) -> list[Tensor]:
-        """The sum over the results of the gradients by the arguments."""
-        total: Optional[list[Tensor]] = None
-        for out, seed in zip(self.outs, seeds):
-            if not out.dtype.is_floating_point:
-                continue
-            parts = out.gradient(*self.fresh, gradient=seed)
-            total = parts if total is None else [a + b for a, b in zip(total, parts)]
-        return [x * 0 for x in self.fresh] if total is None else total
+        return _pulled_back(self.outs, self.fresh, seeds)
 
     def pushforward(self, tangents: Sequence[Tensor]) -> list[Tensor]:
-        # The gradient is linear in its weights: differentiating by them turns the product around.
-        zero = [zeros(*out.shape, dtype=out.dtype) for out in self.outs]
-        floats = [i for i, out in enumerate(self.outs) if out.dtype.is_floating_point]
-        weights = {i: _tensord._independent(zero[i]) for i in floats}
-        made = list(zero)
-        if floats:
-            grads = self.pullback([weights.get(i, zero[i]) for i in range(len(zero))])
-            product = sum(((grad * tangent.cast(grad.dtype)).sum().cast("float64" if grad.dtype.itemsize == 8 else "float32")
-                           for grad, tangent in zip(grads, tangents)), Tensor(0.0))
-            turned = product.gradient(*weights.values())
-            for i, tensor in zip(floats, _tensord._substituted(turned, list(weights.values()), [zero[i] for i in floats])):
-                made[i] = tensor
-        return made
+        return _pushed_forward(self.outs, self.fresh, tangents)
 
     def scalar(self) -> Tensor:
         if len(self.outs) != 1 or not isinstance(unflatten(self.result, self.outs), Tensor):

@@ -25,7 +25,7 @@ from typing import Any, Union
 import _tensord
 from _tensord import Tensor
 
-from tensord.autograd import _packed, _with_rule
+from tensord.autograd.function import _packed, _with_rule
 
 Scalar = Union[Tensor, bool, int, float]
 

@@ -1,6 +1,7 @@
-"""Derivatives beyond Tensor.backward and Tensor.gradient: several outputs, rules of one's own, values that are computed
-again instead of being kept, and computing without derivatives. functional has derivatives of functions, hooks what is to
-happen on the way, anomaly the search for NaN.
+"""Derivatives beyond Tensor.backward and Tensor.gradient: of several outputs, and of values that are computed again
+instead of being kept. function has rules of one's own, modes computing without derivatives, functional derivatives of
+functions, forward_ad those that go along with the values, hooks what is to happen on the way, anomaly the search for NaN,
+and gradcheck compares with differences.
 
 Gradients are tensors like others: they are computed when data is asked for. Those that gradient() gives can be
 differentiated again; those of grad() and backward() with create_graph=True, as in PyTorch.
@@ -8,20 +9,19 @@ differentiated again; those of grad() and backward() with create_graph=True, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ContextDecorator
-from functools import wraps
-from inspect import isgeneratorfunction
-from typing import Any, Optional, TypeVar, Union, cast, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union, overload
 
 import _tensord
 from _tensord import Tensor, is_grad_enabled
 
 from tensord.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
-from tensord.errors import InvalidArgumentError
+from tensord.autograd.function import Context, Function, _call, _packed, _with_rule, custom_gradient
+from tensord.autograd.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tensord.errors import FailedPreconditionError, InvalidArgumentError
 
 Tensors = Union[Tensor, Sequence[Tensor]]
-_F = TypeVar("_F", bound=Callable[..., Any])
+Weights = Union[Tensor, Sequence[Optional[Tensor]], None]
 
 
 def _listed(tensors: Tensors) -> list[Tensor]:
@@ -30,12 +30,12 @@ def _listed(tensors: Tensors) -> list[Tensor]:
 
 @overload
 def gradient(outputs: Tensors, inputs: Tensors,
-             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None) -> list[Tensor]: ...
+             grad_outputs: Weights = None) -> list[Tensor]: ...
 @overload
 def gradient(outputs: Tensor, *, spacing: Any = 1, dim: Union[int, Sequence[int], None] = None,
              edge_order: int = 1) -> tuple[Tensor, ...]: ...
 def gradient(outputs: Tensors, inputs: Optional[Tensors] = None,
-             grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None, *, spacing: Any = 1,
+             grad_outputs: Weights = None, *, spacing: Any = 1,
              dim: Union[int, Sequence[int], None] = None, edge_order: int = 1) -> Union[list[Tensor], tuple[Tensor, ...]]:
     """d outputs / d input for each input, weighted by `grad_outputs` and added up over the outputs.
 
@@ -54,18 +54,23 @@ def gradient(outputs: Tensors, inputs: Optional[Tensors] = None,
     if (spacing, dim, edge_order) != (1, None, 1):
         raise TypeError("gradient: spacing, dim and edge_order are of the gradient of one tensor, which has no inputs")
     outs, ins = _listed(outputs), _listed(inputs)
-    weights: list[Optional[Tensor]] = (
-        [grad_outputs] * len(outs) if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs))
-    if len(weights) != len(outs):
-        raise ValueError(f"gradient: {len(weights)} weights for {len(outs)} outputs")
-    if not outs:
-        raise ValueError("gradient: there are no outputs")
+    weights = _weights("gradient", grad_outputs, outs)
     total: Optional[list[Tensor]] = None
     for out, weight in zip(outs, weights):
         parts = out.gradient(*ins, gradient=weight)
         total = parts if total is None else [a + b for a, b in zip(total, parts)]
     assert total is not None
     return total
+
+
+def _weights(name: str, given: Weights, outs: Sequence[Tensor]) -> list[Optional[Tensor]]:
+    """One for each output."""
+    weights: list[Optional[Tensor]] = [given] * len(outs) if given is None or isinstance(given, Tensor) else list(given)
+    if len(weights) != len(outs):
+        raise InvalidArgumentError(f"{name}: {len(weights)} weights for {len(outs)} outputs")
+    if not outs:
+        raise InvalidArgumentError(f"{name}: there are no outputs")
+    return weights
 
 
 def _by_differences(x: Tensor, spacing: Any, dim: Union[int, Sequence[int], None], edge_order: int) -> tuple[Tensor, ...]:
@@ -81,127 +86,85 @@ def _by_differences(x: Tensor, spacing: Any, dim: Union[int, Sequence[int], None
         else _tensord._numerical_gradient(x, axis, each, None, edge_order) for axis, each in zip(axes, spacing))
 
 
-def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Union[Tensor, Sequence[Optional[Tensor]], None] = None,
-         retain_graph: Optional[bool] = None, create_graph: bool = False, allow_unused: Optional[bool] = None,
-         ) -> tuple[Any, ...]:  # fmt: skip
-    """torch.autograd.grad: `gradient` as a tuple, detached without create_graph. An input without influence gets zeros,
-    or None with allow_unused=True; allow_unused=False is a ValueError then. retain_graph changes nothing.
+def grad(outputs: Tensors, inputs: Tensors, grad_outputs: Weights = None, retain_graph: Optional[bool] = None,
+         create_graph: bool = False, allow_unused: Optional[bool] = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Any, ...]:
+    """torch.autograd.grad: `gradient` as a tuple, detached without create_graph.
+
+    Inputs and outputs must require a gradient. An input without influence is an error; with allow_unused it gets None, and
+    with materialize_grads zeros. is_grads_batched: the weights have an axis in front, along which they are many, and so
+    have the results, which are computed at once. retain_graph changes nothing. RuntimeError says what is missing.
     """
-    made: list[Any] = gradient(outputs, inputs, grad_outputs)
-    if allow_unused is not None:
-        outs = _listed(outputs)
-        used = [any(_tensord._reaches(out, x) for out in outs) for x in _listed(inputs)]
-        if not allow_unused and not all(used):
-            raise InvalidArgumentError(f"grad: input {used.index(False)} has no influence; say allow_unused=True for None")
-        made = [g if is_used else None for g, is_used in zip(made, used)]
-    return tuple(g if g is None or create_graph else g.detach() for g in made)
+    outs, ins = _listed(outputs), _listed(inputs)
+    if materialize_grads and allow_unused is False:
+        raise InvalidArgumentError("grad: materialize_grads gives zeros to inputs without influence, so allow_unused is not "
+                                   "False")
+    for name, tensors in ("output", outs), ("input", ins):
+        for i, tensor in enumerate(tensors):
+            if not tensor.requires_grad:
+                raise FailedPreconditionError(f"grad: {name} {i} does not require a gradient; gradient() takes any tensors")
+    weights = _weights("grad", grad_outputs, outs)
+    versions = [_versions_below(outs, x) for x in ins]
+    if not (allow_unused or materialize_grads):
+        for i, found in enumerate(versions):
+            if not found:
+                raise InvalidArgumentError(f"grad: input {i} has no influence on the outputs; say allow_unused=True to get "
+                                           "None, or materialize_grads=True for zeros")
+    wanted = [version for found in versions for version in found]
+
+    def pulled(*given: Optional[Tensor]) -> list[Tensor]:
+        made = iter(gradient(outs, wanted, given) if wanted else ())
+        sums = [sum((next(made) for _ in found[1:]), next(made)) for found in versions if found]
+        return sums if create_graph else [each.detach() for each in sums]
+
+    if is_grads_batched:
+        from tensord.func import vmap
+
+        if any(weight is None for weight in weights):
+            raise InvalidArgumentError("grad: is_grads_batched needs grad_outputs, with an axis in front")
+        sums = iter(vmap(pulled)(*weights) if wanted else ())
+    else:
+        sums = iter(pulled(*weights))
+    return tuple(next(sums) if found else x.detach() * 0 if materialize_grads else None for found, x in zip(versions, ins))
 
 
-def _call(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[list[Tensor], bool]:
-    results = function(*inputs)
-    return _listed(results), isinstance(results, Tensor)
+def _versions_below(outs: Sequence[Tensor], x: Tensor) -> list[Tensor]:
+    """The versions of x that the outputs are made of: itself, or those from before it was written to, if it is a leaf."""
+    if any(_tensord._reaches(out, x) for out in outs):
+        return [x]
+    if not x.is_leaf or _tensord.is_capturing():
+        return []
+    found = {_tensord._version(at): at for out in outs for tensor, at in _tensord._gradient_targets(out)
+             if tensor is not None and hash(tensor) == hash(x)}  # fmt: skip
+    return list(found.values())
 
 
-def _packed(tensors: list[Tensor], single: bool) -> Any:
-    return tensors[0] if single else tuple(tensors)
+def backward(tensors: Tensors, grad_tensors: Weights = None, retain_graph: Optional[bool] = None,
+             create_graph: bool = False, grad_variables: Weights = None, inputs: Optional[Tensors] = None) -> None:
+    """torch.autograd.backward: Tensor.backward of several at once, so that a hook sees the sum of what arrives.
 
-
-# ---- rules of one's own
-
-
-def _with_rule(values: list[Tensor], inputs: Sequence[Any], rule: Callable[[list[Tensor]], Sequence[Any]]) -> list[Tensor]:
-    """The values, with the gradients that the rule makes of theirs. All in a row are one value to it."""
-    places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_floating_point]
-    floats = [i for i, value in enumerate(values) if value.dtype.is_floating_point]
-    if not places or not floats or not is_grad_enabled():
-        return values
-    parts = [values[i] for i in floats]
-    row = parts[0] if len(parts) == 1 else Tensor.cat([part.reshape(-1) for part in parts])
-    stand_in = _tensord._stand_in(row)
-
-    def apart(joined: Tensor) -> list[Tensor]:
-        if len(parts) == 1:
-            return [joined]
-        pieces = joined.split([part.numel() for part in parts])
-        return [piece.reshape(part.shape).cast(part.dtype) for piece, part in zip(pieces, parts)]
-
-    incoming = iter(apart(stand_in))
-    grads = rule([next(incoming) if i in floats else _tensord._full(list(value.shape), 0.0, None)
-                  for i, value in enumerate(values)])  # fmt: skip
-    if len(grads) != len(inputs):
-        raise ValueError(f"custom gradient: {len(grads)} gradients for {len(inputs)} inputs")
-    ordered = [_tensord._full(list(inputs[i].shape), 0.0, inputs[i].dtype) if grads[i] is None else grads[i]
-               for i in places]  # fmt: skip
-    joined = apart(_tensord._custom_gradient(row, [inputs[i] for i in places], stand_in, ordered))
-    results = list(values)
-    for i, value in zip(floats, joined):
-        results[i] = value
-    return results
-
-
-def custom_gradient(function: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, whose derivative is what `rule(*grads, inputs=..., outputs=...)` computes with tensors.
-
-    The rule takes a gradient for each result and gives one for each argument, None where there is none; it is called when
-    the function is, with stand-ins, so it must not ask for data.
+    Each is weighted by its tensor in grad_tensors, which has its shape; None is for a tensor of one element, as 1.
     """
-
-    def call(*inputs: Any) -> Any:
-        outs, single = _call(function, list(inputs))
-
-        def grads(incoming: list[Tensor]) -> Sequence[Any]:
-            made = rule(*incoming, inputs=inputs, outputs=tuple(outs))
-            return [made] if made is None or isinstance(made, Tensor) else made
-
-        return _packed(_with_rule(outs, inputs, grads), single)
-
-    return call
-
-
-class Context:
-    """What forward leaves for backward: save_for_backward(...) and any attributes."""
-
-    def __init__(self) -> None:
-        self.saved_tensors: tuple[Any, ...] = ()
-        self.needs_input_grad: tuple[bool, ...] = ()
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        self.saved_tensors = tensors
-
-
-class Function:
-    """An operation with a derivative of its own, as torch.autograd.Function.
-
-        class Double(Function):
-            @staticmethod
-            def forward(ctx, x): return x * 2
-            @staticmethod
-            def backward(ctx, grad): return grad * 2
-        y = Double.apply(x)
-
-    `backward` computes with tensors; it is called when `apply` is, with stand-ins for the gradients, so it must not ask
-    for data. Its results can be differentiated again.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        raise NotImplementedError("a Function needs a forward")
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise NotImplementedError("a Function needs a backward")
-
-    @classmethod
-    def apply(cls, *args: Any) -> Any:
-        ctx = Context()
-        ctx.needs_input_grad = tuple(isinstance(arg, Tensor) and arg.dtype.is_floating_point for arg in args)
-        results = cls.forward(ctx, *args)
-
-        def grads(incoming: list[Tensor]) -> Sequence[Any]:
-            made = cls.backward(ctx, *incoming)
-            return made if isinstance(made, (tuple, list)) else [made]
-
-        return _packed(_with_rule(_listed(results), args, grads), isinstance(results, Tensor))
+    outs = _listed(tensors)
+    weights = _weights("backward", grad_tensors if grad_variables is None else grad_variables, outs)
+    only = None if inputs is None else _listed(inputs)
+    for i, out in enumerate(outs):
+        if not out.requires_grad:
+            raise FailedPreconditionError(f"backward: tensor {i} does not require a gradient")
+    if len(outs) == 1:
+        outs[0].backward(weights[0], create_graph=create_graph, inputs=only)
+        return
+    for i, (out, weight) in enumerate(zip(outs, weights)):
+        if weight is None and out.numel() != 1:
+            raise InvalidArgumentError(f"backward: tensor {i} has shape {list(out.shape)}, and only one element needs no "
+                                       "gradient of its own; give it in grad_tensors")
+        if weight is not None and weight.shape != out.shape:
+            raise InvalidArgumentError(f"backward: tensor {i} has shape {list(out.shape)}, its gradient "
+                                       f"{list(weight.shape)}")
+    row = Tensor.cat([out.reshape(-1) for out in outs])
+    seeds = [_tensord._full([1], 1.0, row.dtype) if weight is None else weight.reshape(-1).cast(row.dtype)
+             for weight in weights]  # fmt: skip
+    row.backward(Tensor.cat(seeds), create_graph=create_graph, inputs=only)
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -217,81 +180,13 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return _packed(_tensord._checkpoint(outs, arguments), single)
 
 
-# ---- without derivatives
-
-
-class set_grad_enabled(ContextDecorator):
-    """Whether what this thread computes from now on, or inside `with`, has derivatives; without, it is detached."""
-
-    def __init__(self, mode: bool) -> None:
-        self._mode = mode
-        self._before = [_tensord._set_grad_enabled(mode)]
-
-    def __enter__(self) -> None:
-        _tensord._set_grad_enabled(self._mode)
-
-    def __exit__(self, *exception: object) -> None:
-        _tensord._set_grad_enabled(self._before[-1])
-
-
-class _Mode(ContextDecorator):
-    _enabled = False
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
-    def __call__(self, func: _F) -> _F:
-        if not isgeneratorfunction(func):
-            return super().__call__(func)
-
-        @wraps(func)
-        def steps(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            # The mode is of the function's own steps, not of what its caller does between them.
-            running = func(*args, **kwargs)
-            step, sent = running.send, None
-            while True:
-                try:
-                    with self:
-                        value = step(sent)
-                except StopIteration as end:
-                    return end.value
-                try:
-                    step, sent = running.send, (yield value)
-                except GeneratorExit:
-                    with self:
-                        running.close()
-                    raise
-                except BaseException as error:
-                    step, sent = running.throw, error
-
-        return cast(_F, steps)
-
-    def __enter__(self) -> None:
-        self._before.append(_tensord._set_grad_enabled(self._enabled))
-
-    def __exit__(self, *exception: object) -> None:
-        _tensord._set_grad_enabled(self._before.pop())
-
-
-class no_grad(_Mode):
-    """with no_grad(): what is computed inside is detached. Also a decorator, of generator functions too."""
-
-
-class inference_mode(no_grad):
-    """The same as no_grad."""
-
-
-class enable_grad(_Mode):
-    """Inside no_grad: derivatives again."""
-
-    _enabled = True
-
-
 # They build on all of the above.
+from tensord.autograd import forward_ad, graph  # noqa: E402
 from tensord.autograd.functional import hessian, jacobian, jvp, vjp  # noqa: E402
+from tensord.autograd.gradcheck import gradcheck, gradgradcheck  # noqa: E402
 
 __all__ = [
-    "Context", "Function", "checkpoint", "custom_gradient", "detect_anomaly", "enable_grad", "grad", "gradient", "hessian",
-    "inference_mode", "is_anomaly_enabled", "is_grad_enabled", "jacobian", "jvp", "no_grad", "set_detect_anomaly",
-    "set_grad_enabled", "vjp",
+    "Context", "Function", "backward", "checkpoint", "custom_gradient", "detect_anomaly", "enable_grad", "forward_ad",
+    "grad", "gradcheck", "gradgradcheck", "gradient", "graph", "hessian", "inference_mode", "is_anomaly_enabled",
+    "is_grad_enabled", "jacobian", "jvp", "no_grad", "set_detect_anomaly", "set_grad_enabled", "vjp",
 ]  # fmt: skip

@@ -21,12 +21,13 @@ Hook = Callable[[Tensor], Optional[Tensor]]
 class RemovableHandle:
     """Of a hook: remove() takes it away. As a context manager it does so at the end."""
 
-    def __init__(self, hooks: list[Any], hook: Any) -> None:
-        self._hooks, self._hook = hooks, hook
+    def __init__(self, *places: tuple[list[Any], Any]) -> None:
+        self._places = places  # lists, and what stands in each
 
     def remove(self) -> None:
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
+        for hooks, hook in self._places:
+            if hook in hooks:
+                hooks.remove(hook)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -68,8 +69,12 @@ class GroupHook:
     def __init__(self, tensors: Sequence[Tensor],
                  call: Callable[[list[Optional[Tensor]]], Optional[Sequence[Optional[Tensor]]]]) -> None:
         self.call, self.count = call, len(tensors)
-        for place, tensor in enumerate(tensors):
-            _hooks_of(tensor).append(_Member(self, place))
+        self._members = [(_hooks_of(tensor), _Member(self, place)) for place, tensor in enumerate(tensors)]
+        for hooks, member in self._members:
+            hooks.append(member)
+
+    def handle(self) -> RemovableHandle:
+        return RemovableHandle(*self._members)
 
 
 class _Member:
@@ -89,7 +94,7 @@ def _hooks_of(tensor: Tensor) -> list[Any]:
 def _registered(tensor: Tensor, hook: Any) -> RemovableHandle:
     hooks = _hooks_of(tensor)
     hooks.append(hook)
-    return RemovableHandle(hooks, hook)
+    return RemovableHandle((hooks, hook))
 
 
 def register_hook(tensor: Tensor, hook: Hook) -> RemovableHandle:
@@ -193,14 +198,17 @@ def gradients(loss: Tensor, targets: Sequence[Tensor], seed: Optional[Tensor]) -
 
 def backward(loss: Tensor, seed: Optional[Tensor], create_graph: bool, inputs: Optional[Sequence[Tensor]]) -> None:
     """Tensor.backward where there are hooks, or NaN is looked for."""
-    targets = _tensord._gradient_targets(loss) if inputs is None else [(x, x) for x in inputs]
-    if not targets:
-        raise FailedPreconditionError("backward: the tensor does not require a gradient: it is made of no living tensor "
-                                      "with requires_grad, or only of detached ones")
+    found = _tensord._gradient_targets(loss) if inputs is None else [(x, x) for x in inputs]
+    if not found and (inputs is not None or not loss.requires_grad):
+        raise FailedPreconditionError("backward: the tensor does not require a gradient: it is made of no tensor with "
+                                      "requires_grad, or only of detached ones")
+    # Of a leaf that nobody holds any more only hooks want to know; those on the way there are called, too.
+    targets = [(at if tensor is None and _tensord._hooks(at) else tensor, at) for tensor, at in found]
     for (tensor, _), gradient in zip(targets, gradients(loss, [at for _, at in targets], seed)):
-        added = gradient if create_graph else gradient.detach()
-        tensor.grad = added if tensor.grad is None else tensor.grad + added
-    for tensor in {_tensord._version(tensor): tensor for tensor, _ in targets}.values():
+        if tensor is not None:
+            added = gradient if create_graph else gradient.detach()
+            tensor.grad = added if tensor.grad is None else tensor.grad + added
+    for tensor in {_tensord._version(tensor): tensor for tensor, _ in targets if tensor is not None}.values():
         for hook in list(_tensord._hooks(tensor) or ()):
             if isinstance(hook, _AfterAccumulation):
                 hook.call(tensor)

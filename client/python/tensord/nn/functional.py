@@ -6,7 +6,7 @@ but found in tensord.functional.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, Optional, Union
@@ -494,6 +494,14 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Optional[Tensor] = N
     return input.rms_norm(weight, eps, normalized_shape)
 
 
+def _more_than_one(name: str, input: Tensor, axes: Iterable[int], what: str) -> None:
+    """ValueError if one value would be normalised by itself, which leaves nothing of it."""
+    sizes = [input.shape[axis] for axis in axes]
+    if all(size == 1 for size in sizes):
+        raise InvalidArgumentError(f"{name}: an input of shape {list(input.shape)} has one value {what}; statistics of "
+                                   "the input need more")
+
+
 def batch_norm(input: Tensor, running_mean: Optional[Tensor], running_var: Optional[Tensor],
                weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, training: bool = False,
                momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
@@ -502,6 +510,7 @@ def batch_norm(input: Tensor, running_mean: Optional[Tensor], running_var: Optio
         if running_mean is None or running_var is None:
             raise InvalidArgumentError("batch_norm: without running statistics it can only train")
         return input.batch_norm(running_mean, running_var, weight, bias, eps)
+    _more_than_one("batch_norm", input, [i for i in range(input.ndim) if i != 1], "for each channel")
     y, mean, var = input.batch_norm_train(weight, bias, eps)
     for running, now in ((running_mean, mean), (running_var, var)):
         if running is not None:
@@ -516,6 +525,7 @@ def instance_norm(input: Tensor, running_mean: Optional[Tensor] = None, running_
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     axes = tuple(range(2, input.ndim))
+    _more_than_one("instance_norm", input, axes, "for each channel of a sample")
     for running, now in ((running_mean, input.mean(axes)), (running_var, input.var(axes))):
         if running is not None:
             running.assign((running * (1 - momentum) + now.detach().mean(0) * momentum).cast(running.dtype))

@@ -18,6 +18,7 @@ follows `with tensord.training()`, and so it is False outside of that. train(Non
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional, TypeVar
 
@@ -347,10 +348,19 @@ class Module:
             "_backward_hooks") else None
         if backward:
             args = backward.inputs(args)
-        result = self.forward(*args, **kwargs)
-        for hook, with_kwargs in tuple(self.__dict__.get("_hooks", ())):
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            result = result if changed is None else changed
+        called: list[_ForwardHook] = []
+        result: Any = None
+        try:
+            result = self.forward(*args, **kwargs)
+            for each in tuple(self.__dict__.get("_hooks", ())):
+                called.append(each)
+                changed = each(self, args, kwargs, result)
+                result = result if changed is None else changed
+        except Exception:
+            for each in tuple(self.__dict__.get("_hooks", ())):
+                if each.always_call and each not in called:
+                    each.after_error(self, args, kwargs, result)
+            raise
         return backward.outputs(result) if backward else result
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
@@ -360,12 +370,14 @@ class Module:
         """
         return self._hooked("_pre_hooks", (hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
-                              with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:
         """hook(module, args, result) after each forward(); what it returns, if not None, is taken for the result. With
-        `with_kwargs` hook(module, args, kwargs, result).
+        `with_kwargs` hook(module, args, kwargs, result). With `always_call` also when forward(), or a hook before it, has
+        raised an error, with the result so far or None; what it returns changes nothing then, and an error of its own is
+        a warning.
         """
-        return self._hooked("_hooks", (hook, with_kwargs), prepend)
+        return self._hooked("_hooks", _ForwardHook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[[Any, tuple[Optional[Tensor], ...]], Any],
                                         prepend: bool = False) -> RemovableHandle:
@@ -383,7 +395,7 @@ class Module:
     def _hooked(self, kind: str, hook: Any, prepend: bool) -> RemovableHandle:
         hooks: list[Any] = self.__dict__.setdefault(kind, [])
         hooks.insert(0 if prepend else len(hooks), hook)
-        return RemovableHandle(hooks, hook)
+        return RemovableHandle((hooks, hook))
 
     # ---- text
 
@@ -404,6 +416,23 @@ class Module:
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
         return self._own("module")
+
+
+class _ForwardHook:
+    """What is to be called after forward()."""
+
+    def __init__(self, call: Callable[..., Any], with_kwargs: bool, always_call: bool) -> None:
+        self._call, self._with_kwargs, self.always_call = call, with_kwargs, always_call
+
+    def __call__(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        return self._call(module, args, kwargs, result) if self._with_kwargs else self._call(module, args, result)
+
+    def after_error(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        try:
+            self(module, args, kwargs, result)
+        except Exception as error:
+            warnings.warn(f"a forward hook with always_call raised an error, which is ignored because {type(module).__name__} "
+                          f"raised one before: {error}", stacklevel=3)
 
 
 class _BackwardHooks:

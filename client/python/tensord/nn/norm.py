@@ -89,10 +89,11 @@ class BatchNorm(_ByChannel):
     def forward(self, input: Tensor) -> Tensor:
         self._check(input)
         mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
-        if mean is None or var is None:
-            return input.batch_norm_train(self.weight, self.bias, self.eps)[0]
-        if not self.training:
+        if not self.training and mean is not None and var is not None:
             return input.batch_norm(mean, var, self.weight, self.bias, self.eps)
+        if mean is None or var is None:
+            return F.batch_norm(input, None, None, self.weight, self.bias, True, eps=self.eps)
+        F._more_than_one(type(self).__name__, input, [i for i in range(input.ndim) if i != 1], "for each channel")
         share: Any = self.momentum
         if count is not None:
             count.assign(count + 1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, Optional, Union
 
 from _tensord import Tensor, is_capturing, realize
 
 from tensord.autograd import enable_grad, no_grad
+from tensord.autograd.hooks import RemovableHandle
 from tensord.creation import zeros, zeros_like
 from tensord.errors import FailedPreconditionError, InvalidArgumentError
 from tensord.nn.optim.group import ParamGroup
@@ -35,6 +37,36 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 _HOW = ("foreach", "fused", "capturable", "differentiable")
 
 
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A class's step() with the hooks of an optimiser around it, once if it calls that of its base."""
+    if hasattr(step, "_has_hooks"):
+        return step
+
+    @wraps(step)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        self: Optimizer = args[0]
+        if self._is_stepping:
+            return step(*args, **kwargs)
+        for hook in tuple(self._before_step):
+            both = hook(self, args, kwargs)
+            if both is None:
+                continue
+            if not isinstance(both, tuple) or len(both) != 2:
+                raise TypeError(f"{type(self).__name__}: a hook before a step returns args and kwargs, or None, not {both!r}")
+            args, kwargs = both
+        self._is_stepping = True
+        try:
+            result = step(*args, **kwargs)
+        finally:
+            self._is_stepping = False
+        for hook in tuple(self._after_step):
+            hook(self, args, kwargs)
+        return result
+
+    call._has_hooks = True  # type: ignore[attr-defined]
+    return call
+
+
 class Optimizer:
     """Parameters in groups with options: `params` are tensors, (name, tensor) pairs, or dicts of "params" and options,
     as in PyTorch. step() inside a captured function becomes part of its program; elsewhere it runs.
@@ -44,6 +76,10 @@ class Optimizer:
     InvalidArgumentError names an option that is out of range.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+
     _decoupled = False  # whether weight decay is a part of the update, not of the gradient
 
     def __init__(self, params: Params, defaults: Mapping[str, Any], how: Optional[Mapping[str, Any]] = None) -> None:
@@ -52,6 +88,9 @@ class Optimizer:
                 raise TypeError(f"{type(self).__name__} has no option '{name}'")
             if name == "differentiable" and how and how[name]:
                 raise InvalidArgumentError(f"{type(self).__name__}: steps have no derivative; differentiable is False")
+        self._before_step: list[Callable[..., Any]] = []
+        self._after_step: list[Callable[..., None]] = []
+        self._is_stepping = False
         self.defaults: dict[str, Any] = dict(defaults)
         self.param_groups: list[ParamGroup] = []
         self.state: dict[int, State] = {}
@@ -149,8 +188,8 @@ class Optimizer:
             param.grad = None if set_to_none or param.grad is None else param.grad * 0
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Updates the parameters that have gradients. `closure`, if given, computes them first and returns the loss,
-        which is returned."""
+        """Updates the parameters that have gradients, which may be none. `closure`, if given, computes them first and
+        returns the loss, which is returned."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -165,8 +204,7 @@ class Optimizer:
         realize(loss, *optimizer.schedule_step())."""
         active = [i for i, param in enumerate(self.params) if param.grad is not None]
         if not active:
-            raise FailedPreconditionError(
-                f"no parameter has a gradient, {self.params[0]!r} for one: call backward() first")
+            return []
         with no_grad():
             self._set_free(active)
             self._advance(active)
@@ -175,6 +213,18 @@ class Optimizer:
                     self._update_one(i, group)
         # With the gradients, which would otherwise keep the old parameters alive.
         return [*self.params, *self._tensors(), *(p.grad for p in self.params if p.grad is not None)]
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """hook(optimizer, args, kwargs) before each step, of which the first of args is the optimiser; a pair that it
+        returns is taken for args and kwargs.
+        """
+        self._before_step.append(hook)
+        return RemovableHandle((self._before_step, hook))
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """hook(optimizer, args, kwargs) after each step()."""
+        self._after_step.append(hook)
+        return RemovableHandle((self._after_step, hook))
 
     def _numbered(self) -> list[tuple[int, ParamGroup]]:
         groups = [group for group in self.param_groups for _ in group["params"]]
