@@ -197,7 +197,6 @@ def test_arguments_are_those_of_pytorch(name):
 
 # What torch.utils.data has and tensord.utils.data does not.
 ABSENT = {
-    "DistributedSampler": "there is one process",
     "DataChunk": "data pipes, which torchdata has replaced",
     "DFIterDataPipe": "data pipes",
     "IterDataPipe": "data pipes",
