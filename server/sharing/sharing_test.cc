@@ -33,7 +33,7 @@ class SharingTest : public testing::Test {
     buffer->shape = {static_cast<int64_t>(values.size())};
     const size_t bytes = values.size() * sizeof(float);
     buffer->memory = *runtime_.device().allocator().Allocate(bytes);
-    std::memcpy(buffer->memory->host_address(), values.data(), bytes);
+    if (bytes > 0) std::memcpy(buffer->memory->host_address(), values.data(), bytes);
     return buffer;
   }
   Publications::Draft Draft(const std::string& owner, const std::string& name, BufferRef buffer) {

@@ -189,7 +189,8 @@ TEST_P(CutTest, EachCommandIsDoneOnceWhereverTheCutIs) {
     if (proxy_->cuts() == 0) break;
     ++cuts;
   }
-  EXPECT_GT(cuts, kRuns);
+  // Runs that come while a frame is under way share the next, but for those that are waited for.
+  EXPECT_GT(cuts, kRuns / 3);
 }
 
 TEST_P(CutTest, TransfersGoOnWhereverTheCutIs) {
