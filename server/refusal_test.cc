@@ -110,6 +110,9 @@ const Refused kRefused[] = {
            *c.Run(ProgramHandle(0), {TensorHandle(0), TensorHandle(0)}, {TensorHandle(9)}));
      },
      grpc::StatusCode::UNIMPLEMENTED, "doesn't know all of its fields"},
+    {"FieldOfALaterVersionInAnAttach",
+     [](TestClient& c) { AddLaterField(*c.Add()->mutable_attach()); },
+     grpc::StatusCode::UNIMPLEMENTED, "doesn't know all of its fields"},
     {"FieldOfALaterVersionInAProgram",
      [](TestClient& c) {
        v1::Program program = AddProgram("later", 2);

@@ -219,10 +219,14 @@ class ProcessCompiler : public PlanCompiler {
 
   absl::StatusOr<std::unique_ptr<Job>> Begin(const Program& program,
                                              const tensord::Target& target) override {
-    TD_ASSIGN_OR_RETURN(Pool::Worker worker, pool_->Take());
-    auto job = std::make_unique<RemoteJob>(pool_, std::move(worker), program.name);
-    TD_RETURN_IF_ERROR(job->Begin(program, target));
-    return job;
+    for (bool first = true;; first = false) {
+      TD_ASSIGN_OR_RETURN(Pool::Worker worker, pool_->Take());
+      auto job = std::make_unique<RemoteJob>(pool_, std::move(worker), program.name);
+      const absl::Status status = job->Begin(program, target);
+      if (status.ok()) return job;
+      // Somebody killed it, perhaps before it had the program.
+      if (!first || !absl::IsUnavailable(status) || !IsCompilerLost(status)) return status;
+    }
   }
 
  private:

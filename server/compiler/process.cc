@@ -141,6 +141,7 @@ bool Process::IsIdle() const {
 }
 
 void Process::LimitProcessorTime(absl::Duration more) const {
+  if (more == absl::InfiniteDuration()) return;
   clockid_t clock;
   timespec used;
   if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0) return;

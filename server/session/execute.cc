@@ -1,6 +1,7 @@
 // Session: what each command does.
 #include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 
@@ -40,9 +41,11 @@ bool HasUnknownFields(const v1::Command& command) {
   const auto unknown = [](const google::protobuf::Message& message) {
     return !message.GetReflection()->GetUnknownFields(message).empty();
   };
-  return unknown(command) || unknown(command.upload()) || unknown(command.run()) ||
-         unknown(command.release()) || unknown(command.copy()) ||
-         unknown(command.register_program()) || unknown(command.register_program().program());
+  static const auto* const verbs = v1::Command::descriptor()->FindOneofByName("verb");
+  const auto& reflection = *command.GetReflection();
+  const auto* verb = reflection.GetOneofFieldDescriptor(command, verbs);
+  return unknown(command) || (verb != nullptr && unknown(reflection.GetMessage(command, verb))) ||
+         unknown(command.register_program().program());
 }
 
 }  // namespace

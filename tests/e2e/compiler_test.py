@@ -96,11 +96,14 @@ def test_a_process_that_died_meanwhile_is_replaced(tmp_path):
     with Daemon(tmp_path) as daemon, tensord.connect(daemon.address):
         assert run(5) == 25
         (worker,) = children(daemon.process.pid)
-        os.kill(worker, signal.SIGKILL)
-        wait_for(lambda: state(worker) in "Z gone")
+        os.kill(worker, signal.SIGKILL)  # the daemon may hear of it now, or when it asks
         assert run(6) == 36
         assert worker not in children(daemon.process.pid)
-        assert "lost" not in daemon.log.read_text()
+
+
+def test_a_compilation_may_have_no_limit_on_its_time(tmp_path):
+    with Daemon(tmp_path, "--compile-timeout=inf") as daemon, tensord.connect(daemon.address):
+        assert run(8) == 64
 
 
 def test_kernels_come_from_the_cache_whoever_compiled_them(tmp_path):
