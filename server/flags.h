@@ -49,8 +49,10 @@ struct Flags {
   absl::Duration launch_timeout, run_timeout;
   std::string state_dir;
   uint64_t max_published_bytes = 0;
+  uint64_t max_user_bytes = 0;
   absl::Duration session_lease;
   absl::Duration drain_timeout;
+  absl::Duration probe_interval, probe_patience;
   std::string log_level;
   std::string log_file;
   bool exit_with_parent = false;

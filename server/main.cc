@@ -149,9 +149,11 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
        .metrics_listen = flags.metrics_listen,
        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
        .limits = limits,
+       .max_user_bytes = flags.max_user_bytes,
        .stalls = {.launch = flags.launch_timeout, .run = flags.run_timeout},
        .sharing = {.max_published_bytes = flags.max_published_bytes},
        .state_dir = flags.state_dir,
+       .probes = {.interval = flags.probe_interval, .patience = flags.probe_patience},
        .drain = TerminateOnce(),
        .compile_threads = static_cast<int>(flags.compile_threads)},
       std::move(runtime));
@@ -229,6 +231,7 @@ absl::Status Reload(absl::Span<const std::string> arguments, Configuration& runn
   LogSink().set_sinks({std::move(target)});
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   server.SetMaxSessionBytes(flags.max_session_bytes);
+  server.SetMaxUserBytes(flags.max_user_bytes);
   server.SetMetricsSessions(static_cast<int>(flags.metrics_sessions));
   server.SetTokens(std::move(tokens));
   for (const FlagChange& change : changes) {

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
 #include <thread>
@@ -37,10 +36,9 @@ void Configure(grpc::ServerBuilder& builder, const SessionLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
-// gRPC brings health checks and reflection; both are switches of the process.
+// gRPC brings reflection, which is a switch of the process.
 void EnablePlugins() {
   static const bool once = [] {
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;
   }();
@@ -74,10 +72,11 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
       work_pool_("td-work", 2),
       files_pool_("td-files", 1),
       scheduler_(options.scheduling),
+      ledger_(options.max_user_bytes),
       runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
                         : std::move(runtime)),
       stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
-      publications_(options.sharing),
+      publications_(ledger_, options.sharing),
       segment_socket_(ListenForSegments()),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
@@ -85,11 +84,15 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                  .scheduler = scheduler_,
                  .publications = publications_,
                  .segment_socket = segment_socket_ ? segment_socket_->name() : "",
+                 .ledger = ledger_,
+                 .programs = programs_,
+                 .contents = contents_,
                  .limits = options.limits}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
       session_service_(registry_, calls_, authenticator_, files_pool_),
       admin_service_(registry_, calls_, authenticator_, files_pool_, options.drain),
+      health_service_(*runtime_, calls_, options.probes),
       state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
@@ -118,6 +121,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   Configure(builder, options.limits);
   builder.RegisterService(&session_service_);
   builder.RegisterService(&admin_service_);
+  builder.RegisterService(&health_service_);
   const bool remote = options.insecure || (options.tls && options.auth.proof_required);
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
   if (options.tls) {
@@ -164,9 +168,6 @@ absl::Status Server::Listen(const ServerOptions& options) {
   }
   if (grpc_ == nullptr) return Internal("gRPC did not start");
   admin_service_.SetListening(addresses_);
-  for (size_t i = 0; i < runtime_->devices().size(); ++i) {
-    grpc_->GetHealthCheckService()->SetServingStatus(fmt::format("tensord.device.{}", i), true);
-  }
   for (const auto& socket : accepting_) socket->Accept(*grpc_);
   if (segment_socket_) segment_socket_->Serve(registry_);
   return absl::OkStatus();
@@ -196,7 +197,7 @@ bool Server::Drain(absl::Duration timeout) {
   bool finished = true;
   const uint64_t given_up_before = registry_.gave_up();
   if (grpc_ != nullptr) {
-    grpc_->GetHealthCheckService()->SetServingStatus(false);
+    health_service_.Drain();
     // Who connects from here on waits for the next daemon.
     for (const auto& socket : accepting_) socket->Stop();
     if (segment_socket_) segment_socket_->Stop();
@@ -221,6 +222,7 @@ bool Server::Drain(absl::Duration timeout) {
                          device->timeline().last_reserved() -
                              device->timeline().signal()->value.load(std::memory_order_relaxed));
     }
+    health_service_.Stop();
     // In-process channels break off at a shutdown what their clients have not read yet.
     const absl::Time end = absl::Now() + kLastWords;
     calls_.AwaitNone(end);
@@ -231,6 +233,7 @@ bool Server::Drain(absl::Duration timeout) {
     calls_.AwaitNone();
     grpc_ = nullptr;
   }
+  health_service_.Stop();
   metrics_endpoint_ = nullptr;
   // Pools stop before the runtime that they use, and are still there for its devices' last words.
   compile_pool_.Stop();

@@ -21,6 +21,7 @@
 #include "core/runtime/runtime.h"
 #include "server/auth/authenticator.h"
 #include "server/auth/tls.h"
+#include "server/health/health_service.h"
 #include "server/listen.h"
 #include "server/listening_socket.h"
 #include "server/metrics/endpoint.h"
@@ -32,8 +33,8 @@
 #include "server/service/session_service.h"
 #include "server/session/registry.h"
 #include "server/session/worker_pool.h"
-#include "server/stall_watch.h"
 #include "server/sharing/publications.h"
+#include "server/stall_watch.h"
 
 namespace tensord {
 
@@ -47,10 +48,12 @@ struct ServerOptions {
   std::string metrics_listen;  // HOST:PORT for Prometheus; empty: nothing is measured
   int metrics_sessions = 20;   // that have metrics of their own
   SessionLimits limits;
+  uint64_t max_user_bytes = uint64_t{1} << 50;  // tensors of all sessions of a user
   SchedulerOptions scheduling;
   StallLimits stalls;
   SharingLimits sharing;
   std::string state_dir;  // where published tensors are kept; empty: in memory only
+  ProberOptions probes;   // of the devices' health
   // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
   std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
@@ -72,6 +75,7 @@ class Server {
 
   // What may change while it serves.
   void SetMaxSessionBytes(uint64_t bytes) { registry_.SetMaxSessionBytes(bytes); }
+  void SetMaxUserBytes(uint64_t bytes) { ledger_.SetUserQuota(bytes); }
   void SetTokens(TokenTable tokens) { authenticator_.SetTokens(std::move(tokens)); }
   // Certificates and keys of TLS, of connections that come later; nothing without TLS.
   absl::Status ReadTlsAgain() { return tls_ ? tls_->ReadAgain() : absl::OkStatus(); }
@@ -96,6 +100,9 @@ class Server {
   WorkerPool work_pool_;
   WorkerPool files_pool_;
   Scheduler scheduler_;
+  MemoryLedger ledger_;
+  ProgramIndex programs_;
+  ContentIndex contents_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<StallWatch> stall_watch_;
   Publications publications_;
@@ -105,6 +112,7 @@ class Server {
   Authenticator authenticator_;
   SessionServiceImpl session_service_;
   AdminServiceImpl admin_service_;
+  HealthServiceImpl health_service_;
   const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::unique_ptr<TlsCertificates> tls_;

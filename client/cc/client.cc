@@ -116,8 +116,8 @@ Tensor Client::Variable(std::string_view name, int64_t min, int64_t max) const {
 }
 
 absl::StatusOr<v1::CountersReply> Client::Counters() const {
-  // Commands that are still under way count as well.
-  TD_RETURN_IF_ERROR(Wait());
+  // Commands that are still under way count as well. Of a session that was closed there are none.
+  if (session_->connection()->status().ok()) TD_RETURN_IF_ERROR(Wait());
   return session_->connection()->Counters(session_->Deadline());
 }
 
@@ -144,6 +144,10 @@ absl::StatusOr<std::vector<v1::Publication>> Client::Published() const {
 
 absl::Status Client::Unpublish(const std::string& name) const {
   return session_->connection()->Unpublish(name, session_->Deadline());
+}
+
+absl::StatusOr<v1::ExplainReply> Client::Explain() const {
+  return session_->connection()->Explain(session_->Deadline());
 }
 
 }  // namespace tensord

@@ -110,6 +110,8 @@ class Client {
   absl::Status Wait() const { return session_->Wait({}); }
   // What the session has cost so far.
   absl::StatusOr<v1::CountersReply> Counters() const;
+  // What the session waits for, why its last programs had to be compiled, who holds the memory.
+  absl::StatusOr<v1::ExplainReply> Explain() const;
   // Ends the session. Tensors that are left say so when they are used.
   void Close() const { session_->connection()->Close(); }
   // Why the session is over; OK while it lives, and once new work has opened another one.

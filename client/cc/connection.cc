@@ -1,6 +1,7 @@
 #include "client/cc/connection.h"
 
 #include <grpcpp/grpcpp.h>
+#include <openssl/evp.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -26,6 +27,8 @@ constexpr uint64_t kPieces = 16;
 constexpr uint64_t kSmallestPiece = 512 << 10, kLargestPiece = 4 << 20;  // bytes
 // Tensors up to this size travel in the command: a call of its own costs more than the copy.
 constexpr size_t kInlineBytes = 16 << 10;
+// From this size on the daemon is asked whether it may have the bytes.
+constexpr uint64_t kContentBytes = 1 << 20;
 
 // Whether this process is a fork of one that had opened a connection. relaxed: it is set while the
 // process has one thread.
@@ -55,6 +58,23 @@ grpc::ChannelArguments ChannelArguments() {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(-1);  // the daemon is trusted with its chunk size
   return arguments;
+}
+
+absl::StatusOr<std::string> HashOf(const Source& source, uint64_t bytes, size_t chunk_bytes) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  std::string chunk;
+  for (uint64_t offset = 0; offset < bytes; offset += chunk.size()) {
+    chunk.resize(std::min<uint64_t>(chunk_bytes, bytes - offset));
+    TD_RETURN_IF_ERROR(source(offset, absl::MakeSpan(chunk)));
+    EVP_DigestUpdate(context.get(), chunk.data(), chunk.size());
+  }
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size);
+  digest.resize(size);
+  return digest;
 }
 
 absl::StatusOr<v1::Priority> ParsePriority(std::string_view name) {
@@ -251,9 +271,13 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
   const uint64_t bytes = first.total_bytes();
   Segments::Lease segment = link_->segments().Take(bytes);
   // Without a lease a call that ends early spoils the tensor, so one has to be enough.
-  if (segment && segment->size() < bytes && welcome().lease_ms() == 0) segment = {};
+  const bool may_end_early = welcome().lease_ms() > 0;
+  if (segment && segment->size() < bytes && !may_end_early) segment = {};
   if (segment) chunk_bytes = std::clamp(bytes / kPieces, kSmallestPiece, kLargestPiece);
-  bool again = false;
+  // A recording is to be played where the bytes may not be known.
+  bool looks =
+      bytes >= kContentBytes && may_end_early && !IsRecording() && link_->MayBeKnown(bytes);
+  bool asks_first = looks;
   absl::Status unreadable;
   // Sends `chunk` without data, or chunks with data from `begin` to `end`. The reply says how many
   // bytes the daemon has.
@@ -300,13 +324,27 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
   absl::Status sent = Call(deadline, [&](grpc::ClientContext& context) {
     reply.Clear();
     uint64_t begin = 0;
-    if (std::exchange(again, true)) {
+    if (std::exchange(asks_first, true)) {
       // How much has arrived: a call without data tells.
       first.set_handle(handle);
-      const auto asking = ContextUntil(deadline);
-      CallOperations operations(*asking);
-      const grpc::Status told = send(operations, *asking, first, std::nullopt, 0);
+      const auto ask = [&] {
+        const auto asking = ContextUntil(deadline);
+        CallOperations operations(*asking);
+        return send(operations, *asking, first, std::nullopt, 0);
+      };
+      grpc::Status told = ask();
       if (!told.ok() || reply.bytes() == bytes) return told;
+      // Bytes that the daemon may have are worth a hash, by which it finds them.
+      if (std::exchange(looks, false) && reply.bytes() == 0 && reply.candidates() > 0) {
+        const absl::StatusOr<std::string> sha256 = HashOf(source, bytes, chunk_bytes);
+        if (sha256.ok()) {  // else reading fails below as well, which tells the daemon
+          first.set_content_sha256(*sha256);
+          told = ask();
+          first.clear_content_sha256();
+          link_->NoteKnown(bytes, told.ok() && reply.bytes() == bytes);
+          if (!told.ok() || reply.bytes() == bytes) return told;
+        }
+      }
       begin = reply.bytes();
     }
     // With a segment as many calls as it has to be filled.
@@ -440,6 +478,8 @@ absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,
 }
 
 absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
+  TD_RETURN_IF_ERROR(CheckFork());
+  if (const std::optional<v1::CountersReply> bill = link_->bill()) return *bill;
   TD_RETURN_IF_ERROR(status());
   v1::CountersRequest request;
   request.set_session_token(welcome().session_token());
@@ -459,10 +499,6 @@ absl::StatusOr<Reply> Connection::Ask(Prepare prepare, Request request, absl::Ti
   const absl::Status done = Call(deadline, [&](grpc::ClientContext& context) {
     return CallOnce(*stub_, prepare, context, request, reply);
   });
-  if (absl::IsUnimplemented(done)) {
-    return Unimplemented("the daemon at {} is tensord {}, which shares no tensors: update it",
-                         address_, welcome().server_version());
-  }
   TD_RETURN_IF_ERROR(done);
   return reply;
 }
@@ -496,6 +532,11 @@ absl::Status Connection::Unpublish(const std::string& name, absl::Time deadline)
   return Ask<v1::UnpublishReply>(&v1::SessionService::Stub::PrepareAsyncUnpublish,
                                  std::move(request), deadline)
       .status();
+}
+
+absl::StatusOr<v1::ExplainReply> Connection::Explain(absl::Time deadline) {
+  return Ask<v1::ExplainReply>(&v1::SessionService::Stub::PrepareAsyncExplain, v1::ExplainRequest(),
+                               deadline);
 }
 
 }  // namespace tensord::client

@@ -116,7 +116,10 @@ class Connection {
   // Of a program also which kernels a run of it launches.
   absl::Status Wait(uint64_t handle, absl::Time deadline,
                     std::vector<std::string>* kernels = nullptr);
+  // After Close the bill of the whole session, if the daemon could be asked.
   absl::StatusOr<v1::CountersReply> Counters(absl::Time deadline);
+  // What the session waits for, why its last programs had to be compiled, who holds the memory.
+  absl::StatusOr<v1::ExplainReply> Explain(absl::Time deadline);
 
   // What users share; see docs/sharing.md. `request` needs neither token nor sequence: a
   // publication has the values that its tensors have after all commands sent so far.

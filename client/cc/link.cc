@@ -13,6 +13,7 @@
 #include "client/cc/recorder.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
+#include "core/wire/status.h"
 
 namespace tensord::client {
 namespace {
@@ -24,6 +25,9 @@ constexpr absl::Duration kLastBackOff = absl::Milliseconds(500);
 constexpr absl::Duration kLookEvery = absl::Milliseconds(50);
 // How often a call beside the stream is made in vain although the stream lives.
 constexpr int kMaxInVain = 5;
+// Uploads of one length whose bytes the daemon did not have: then they are batches of data, say,
+// and hashing each would double the work.
+constexpr int kMaxUnknown = 2;
 // For a goodbye to a daemon that doesn't answer.
 constexpr absl::Duration kGoodbye = absl::Seconds(1);
 
@@ -54,7 +58,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
     return Unimplemented("the daemon is older than this client (tensord {}): upgrade the daemon",
                          kVersion);
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (v1::Status rich; rich.ParseFromString(status.error_details())) SetDetails(rich, result);
+  return result;
 }
 
 std::unique_ptr<grpc::ClientContext> ContextUntil(absl::Time deadline) {
@@ -171,7 +177,11 @@ void Link::Close() {
     v1::EndSessionRequest request;
     request.set_session_token(welcome_.session_token());
     v1::EndSessionReply reply;
-    stub_.EndSession(context.get(), request, &reply).ok();  // its lease ends it otherwise
+    // Its lease ends it otherwise.
+    if (stub_.EndSession(context.get(), request, &reply).ok()) {
+      absl::MutexLock lock(&mu_);
+      bill_ = reply.counters();
+    }
   }
   absl::MutexLock lock(&mu_);
   if (stream_) stream_->Cancel();
@@ -363,6 +373,18 @@ uint64_t Link::NewTransfer() {
   return ++last_transfer_;
 }
 
+bool Link::MayBeKnown(uint64_t bytes) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = unknown_.find(bytes);
+  return found == unknown_.end() || found->second < kMaxUnknown;
+}
+
+void Link::NoteKnown(uint64_t bytes, bool known) {
+  absl::MutexLock lock(&mu_);
+  int& unknown = unknown_[bytes];
+  unknown = known ? 0 : unknown + 1;
+}
+
 uint64_t Link::last_sequence() const {
   absl::MutexLock lock(&mu_);
   return log_.last();
@@ -418,6 +440,11 @@ absl::Status Link::ended() const {
 bool Link::lost() const {
   absl::MutexLock lock(&mu_);
   return state_ == State::kOver && !closed_by_us_;
+}
+
+std::optional<v1::CountersReply> Link::bill() const {
+  absl::MutexLock lock(&mu_);
+  return bill_;
 }
 
 Link::Attempts Link::NewAttempts() const {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <absl/base/thread_annotations.h>
+#include <absl/container/flat_hash_map.h>
 #include <absl/random/random.h>
 #include <absl/status/status.h>
 #include <absl/synchronization/mutex.h>
@@ -66,6 +67,10 @@ class Link {
   void FlushReleases();
   uint64_t NewHandle(Handle::Type type);
   uint64_t NewTransfer();
+  // Whether it is worth to look for bytes of that length on the daemon, and whether they were
+  // there.
+  bool MayBeKnown(uint64_t bytes) const;
+  void NoteKnown(uint64_t bytes, bool known);
   uint64_t last_sequence() const;
   bool WasRefused(uint64_t sequence) const;
   absl::Status AwaitRoom(absl::Time deadline);
@@ -76,6 +81,8 @@ class Link {
   absl::Status ended() const;
   // Whether it is over for another reason than Close.
   bool lost() const;
+  // What it has cost, once Close has heard it.
+  std::optional<v1::CountersReply> bill() const;
 
   // Of one call beside the stream: NewAttempts before the first.
   struct Attempts {
@@ -118,7 +125,7 @@ class Link {
   v1::SessionService::Stub& stub_;
   const v1::Hello hello_;
   const std::function<void()> hurry_;
-  v1::Welcome welcome_;  // fixed once Open has returned
+  v1::Welcome welcome_;               // fixed once Open has returned
   std::optional<Segments> segments_;  // as is this
 
   mutable absl::Mutex mu_;
@@ -141,7 +148,9 @@ class Link {
   int alarms_ ABSL_GUARDED_BY(mu_) = 0;                    // whose callbacks are still to come
   absl::BitGen random_ ABSL_GUARDED_BY(mu_);
   std::string said_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::CountersReply> bill_ ABSL_GUARDED_BY(mu_);
   uint64_t last_transfer_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_map<uint64_t, int> unknown_ ABSL_GUARDED_BY(mu_);  // in a row, by length
 };
 
 }  // namespace tensord::client

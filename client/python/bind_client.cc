@@ -1,19 +1,27 @@
 // Errors, dtypes and the client.
 #include <absl/time/time.h>
 
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/cc/interrupt.h"
 #include "client/python/bind.h"
 #include "core/base/status.h"
 #include "core/wire/address.h"
+#include "core/wire/refusal.h"
 
 namespace tensord::python {
 namespace {
+
+// What users have published belongs to no session.
+std::string HolderName(const std::string& session) {
+  return session.empty() ? "published" : session;
+}
 
 std::shared_ptr<Client>& Current() {
   // Never destroyed: at exit the interpreter is gone before this would be. The package closes it.
@@ -84,7 +92,93 @@ py::dict Counters(const Client& client) {
   counters["schedule_seconds"] = static_cast<double>(reply->schedule_ns()) * kNanosecond;
   counters["live_bytes"] = reply->live_bytes();
   counters["live_handles"] = reply->live_handles();
+  counters["byte_seconds"] = reply->byte_seconds();
+  counters["bytes_not_sent"] = reply->bytes_not_sent();
   return counters;
+}
+
+const char* CauseName(v1::ExplainReply::Cause cause) {
+  constexpr const char* kNames[] = {"nothing", "turn",    "program", "compiles",
+                                    "tensor",  "readers", "runs"};
+  const auto number = static_cast<size_t>(cause);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
+}
+
+py::dict Explain(const Client& client) {
+  absl::StatusOr<v1::ExplainReply> reply;
+  {
+    py::gil_scoped_release release;
+    reply = client.Explain();
+  }
+  RaiseIfError(reply.status());
+  constexpr double kNanosecond = 1e-9;
+  const auto seconds = [](uint64_t ns) { return static_cast<double>(ns) * kNanosecond; };
+  py::dict explained;
+  explained["waits_for"] = CauseName(reply->cause());
+  explained["what"] = reply->what();
+  explained["waiting_seconds"] = seconds(reply->waiting_ns());
+  explained["commands"] = reply->commands();
+  explained["compiling"] = reply->compiling();
+  py::list queues, misses, memory;
+  for (const v1::ExplainReply::Queue& each : reply->queues()) {
+    py::dict queue;
+    queue["device"] = each.device();
+    queue["place"] = each.place();
+    queue["waiting"] = each.waiting();
+    queue["own_runs"] = each.own_runs();
+    queue["own_seconds"] = seconds(each.own_ns());
+    queue["other_runs"] = each.other_runs();
+    queue["other_seconds"] = seconds(each.other_ns());
+    queue["seconds_before"] = seconds(each.ns_before());
+    queue["starts_in_seconds"] = seconds(each.starts_in_ns());
+    queues.append(queue);
+  }
+  for (const v1::ExplainReply::Miss& each : reply->misses()) {
+    py::dict miss;
+    miss["program"] = each.program();
+    miss["nearest"] = each.nearest();
+    miss["differs"] =
+        py::cast(std::vector<std::string>(each.differs().begin(), each.differs().end()));
+    miss["text"] = each.text();
+    miss["kernels"] = each.kernels();
+    miss["compiled"] = each.compiled();
+    misses.append(miss);
+  }
+  for (const v1::DeviceHolders& each : reply->memory()) {
+    py::dict device;
+    std::map<std::string, uint64_t> holders;
+    for (const v1::DeviceHolders::Holder& holder : each.holders()) {
+      holders[HolderName(holder.session_id())] += holder.bytes();
+    }
+    device["device"] = each.device();
+    device["capacity_bytes"] = each.capacity_bytes();
+    device["in_use_bytes"] = each.in_use_bytes();
+    device["tensor_bytes"] = each.tensor_bytes();
+    device["holders"] = holders;
+    memory.append(device);
+  }
+  explained["queues"] = queues;
+  explained["misses"] = misses;
+  explained["memory"] = memory;
+  return explained;
+}
+
+// What a refusal says to programs.
+void SetRefusal(const absl::Status& status, const py::object& error) {
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  if (!refusal) return;
+  error.attr("subject") = refusal->subject;
+  error.attr("limit") = refusal->limit;
+  error.attr("use") = refusal->used;
+  error.attr("needed") = refusal->needed;
+  if (refusal->retry_after) {
+    error.attr("retry_after") = absl::ToDoubleSeconds(*refusal->retry_after);
+  }
+  std::map<std::string, uint64_t> holders;
+  for (const Refusal::Holder& holder : refusal->holders) {
+    holders[HolderName(holder.session)] += holder.bytes;
+  }
+  error.attr("holders") = holders;
 }
 
 }  // namespace
@@ -95,7 +189,9 @@ void Raise(const absl::Status& status) {
   const py::object type = IsOverflow(status)
                               ? py::object(errors.attr("NumberOverflowError"))
                               : errors.attr("error_for")(static_cast<int>(status.code()));
-  PyErr_SetObject(type.ptr(), py::str(std::string(Message(status))).ptr());
+  const py::object error = type(std::string(Message(status)));
+  if (absl::IsResourceExhausted(status)) SetRefusal(status, error);
+  PyErr_SetObject(type.ptr(), error.ptr());
   throw py::error_already_set();
 }
 
@@ -112,6 +208,8 @@ void BindClient(py::module_& module) {
       .def_property_readonly("device", &Client::device)
       .def_property_readonly("devices", &Client::devices)
       .def("counters", &Counters, "What this connection has cost so far.")
+      .def("explain", &Explain,
+           "What this connection waits for, and who holds memory: what tensord.explain returns.")
       .def_property("fast_math", &Client::fast_math, &Client::SetFastMath,
                     "Whether programs that are built from now on simplify floats as if they were "
                     "real numbers; see tensord.fast_math.")

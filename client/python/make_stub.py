@@ -42,7 +42,7 @@ RETURNS = {
     "grad": "Tensor | None", "address": "str", "devices": "list[str]", "closed": "bool", "captures": "int", "traces": "int", "graph_nodes": "int",
     "counters": "dict[str, Any]", "max_pool2d": "Any", "uniform_": "Tensor", "normal_": "Tensor", "random_": "Tensor",
     "bernoulli_": "Tensor", "exponential_": "Tensor", "geometric_": "Tensor", "cauchy_": "Tensor", "log_normal_": "Tensor",
-    "_finfo": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",
+    "_finfo": "dict[str, Any]", "explain": "dict[str, Any]", "itemsize": "int", "is_floating_point": "bool", "is_signed": "bool", "name": "str",
     "cuda": "Tensor", "is_param": "bool", "max_shape": "tuple[int, ...]", "median": "Any", "nanmedian": "Any",
     **{name: f"return_types.{name}" for name, member in vars(return_types).items()
        if hasattr(member, "_fields") and name not in ("max", "min", "median", "nanmedian")},

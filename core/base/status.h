@@ -10,6 +10,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/cord.h>
 #include <fmt/format.h>
 
 #include <string>
@@ -49,8 +50,13 @@ inline absl::Status Annotate(const absl::Status& status) { return status; }
 template <typename... Args>
 absl::Status Annotate(const absl::Status& status, fmt::format_string<Args...> format,
                       Args&&... args) {
-  return absl::Status(status.code(), fmt::format(format, std::forward<Args>(args)...) + ": " +
-                                         std::string(Message(status)));
+  absl::Status annotated(status.code(), fmt::format(format, std::forward<Args>(args)...) + ": " +
+                                            std::string(Message(status)));
+  // What programs read, such as the limit of a quota, stays with the message that people read.
+  status.ForEachPayload([&annotated](absl::string_view type, const absl::Cord& payload) {
+    annotated.SetPayload(type, payload);
+  });
+  return annotated;
 }
 
 }  // namespace tensord

@@ -2,9 +2,12 @@
 
 #include <absl/time/clock.h>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <cstdio>
 #include <fstream>
+#include <string>
 #include <vector>
 
 namespace tensord {
@@ -31,6 +34,20 @@ std::string Compute() {
 const std::string& BuildId() {
   static const std::string& id = *new std::string(Compute());
   return id;
+}
+
+bool LastUsedByOtherBuild(const std::string& directory) {
+  if (directory.empty()) return false;
+  const std::string path = directory + "/last_build";
+  std::string last;
+  std::getline(std::ifstream(path), last);
+  // By rename, because others may read it. What can't be written is only not explained later.
+  const std::string temporary = fmt::format("{}.{}", path, getpid());
+  std::ofstream file(temporary);
+  file << BuildId() << "\n";
+  file.close();
+  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
+  return !last.empty() && last != BuildId();
 }
 
 }  // namespace tensord

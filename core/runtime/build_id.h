@@ -10,4 +10,8 @@ namespace tensord {
 // read.
 const std::string& BuildId();
 
+// Whether another build was the last to use that folder of kernels, which this one can't use; notes
+// that it is this one now. False for an empty name, and a folder that nobody has used.
+bool LastUsedByOtherBuild(const std::string& directory);
+
 }  // namespace tensord

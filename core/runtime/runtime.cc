@@ -27,6 +27,7 @@ class RuntimeImpl : public Runtime {
         compiler_(options_.compiler != nullptr ? options_.compiler : CompileInProcess()),
         devices_(std::move(devices)),
         kernels_({.directory = options_.cache_dir, .disk_limit_bytes = options_.disk_cache_bytes}),
+        other_build_(LastUsedByOtherBuild(kernels_.directory())),
         pool_("compile", options_.compile_threads > 0
                              ? options_.compile_threads
                              : static_cast<int>(std::thread::hardware_concurrency())) {
@@ -175,6 +176,7 @@ class RuntimeImpl : public Runtime {
   std::vector<Device*> device_pointers_;
   absl::flat_hash_map<const Device*, std::unique_ptr<DeviceState>> shared_;
   KernelCache kernels_;
+  const bool other_build_;  // has filled the folder of kernels
   mutable absl::Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<CachedPlan>> plans_ ABSL_GUARDED_BY(mu_);
   std::list<std::string> uses_ ABSL_GUARDED_BY(mu_);  // keys of plans_, latest first
@@ -263,6 +265,8 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(
     stats.lower += kernel_stats[i].lower;
     stats.compile += kernel_stats[i].compile;
   }
+
+  stats.other_build = other_build_ && stats.kernels_compiled > 0;
 
   for (const Schedule::Step& step : schedule.steps) {
     if (step.kernel == Schedule::Step::kLoop) continue;

@@ -54,6 +54,8 @@ struct CompileStats {
   int kernels_compiled = 0;  // by the compiler, now
   int kernel_memory_hits = 0;
   int kernel_disk_hits = 0;
+  // Some were compiled, and the kernels on disk come from another build of the daemon.
+  bool other_build = false;
   absl::Duration schedule, lower, compile;  // time by phase, summed over kernels where parallel
 };
 

@@ -1,7 +1,9 @@
 #include "server/metrics/state.h"
 
 #include <algorithm>
+#include <compare>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/base/version.h"
@@ -42,7 +44,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void CollectDevice(Device& device, Scheduler& scheduler, Families& out) {
+void CollectDevice(Device& device, Scheduler& scheduler, MemoryLedger& ledger, Families& out) {
   const Families::Labels labels = {{"device", device.name()}};
   Timeline& timeline = device.timeline();
   // Completed first, so that the difference is never negative.
@@ -56,6 +58,9 @@ void CollectDevice(Device& device, Scheduler& scheduler, Families& out) {
   out.Counter("tensord_device_busy_seconds_total",
               "Time that a device has spent on runs, by its own clock",
               static_cast<double>(scheduler.BusyNs(&device)) * 1e-9, labels);
+  out.Counter("tensord_device_memory_byte_seconds_total",
+              "Tensors of all sessions on a device, times how long they were there",
+              static_cast<double>(ledger.OfDevice(&device).byte_ns) * 1e-9, labels);
   const MemoryStats memory = device.allocator().stats();
   out.Gauge("tensord_device_memory_capacity_bytes", "What a device may hand out at most",
             memory.capacity_bytes, labels);
@@ -68,21 +73,49 @@ void CollectDevice(Device& device, Scheduler& scheduler, Families& out) {
 
 void CollectSessions(const std::vector<std::shared_ptr<Session>>& sessions, size_t most,
                      Families& out) {
-  std::vector<std::pair<uint64_t, std::string>> held;
+  struct Row {
+    v1::CountersReply counters;
+    std::string id;
+    auto operator<=>(const Row& other) const {
+      return std::tuple(counters.live_bytes(), id) <=>
+             std::tuple(other.counters.live_bytes(), other.id);
+    }
+  };
+  std::vector<Row> held;
   for (const auto& session : sessions) {
-    held.emplace_back(session->Counters().live_bytes(), session->identity().id);
+    held.push_back({session->Counters(), session->identity().id});
   }
   most = std::min(most, held.size());
   std::partial_sort(held.begin(), held.begin() + most, held.end(), std::greater<>());
   uint64_t rest = 0;
-  for (size_t i = most; i < held.size(); ++i) rest += held[i].first;
+  for (size_t i = most; i < held.size(); ++i) rest += held[i].counters.live_bytes();
   const auto add = [&](const std::string& session, uint64_t bytes) {
     out.Gauge("tensord_session_memory_bytes",
               "Tensors that a session holds; the largest sessions by id, all others together",
               bytes, {{"session", session}});
   };
-  for (size_t i = 0; i < most; ++i) add(held[i].second, held[i].first);
+  for (size_t i = 0; i < most; ++i) add(held[i].id, held[i].counters.live_bytes());
   add("other", rest);
+  // Their bills. Others have none here, because what comes and goes can't be a counter.
+  for (size_t i = 0; i < most; ++i) {
+    const v1::CountersReply& c = held[i].counters;
+    const Families::Labels labels = {{"session", held[i].id}};
+    out.Counter("tensord_session_device_seconds_total",
+                "Time that a session's runs took on devices; of the largest sessions",
+                static_cast<double>(c.device_ns()) * 1e-9, labels);
+    out.Counter("tensord_session_memory_byte_seconds_total",
+                "Tensors of a session, times how long it held them; of the largest sessions",
+                static_cast<double>(c.byte_seconds()), labels);
+    out.Counter("tensord_session_compile_seconds_total",
+                "Time to schedule and compile for a session, summed over threads; of the largest "
+                "sessions",
+                static_cast<double>(c.compile_ns() + c.schedule_ns()) * 1e-9, labels);
+    const char* moved = "Tensor data from and to a session's client; of the largest sessions";
+    out.Counter("tensord_session_moved_bytes_total", moved, c.bytes_uploaded(),
+                {{"session", held[i].id}, {"direction", "up"}});
+    out.Counter("tensord_session_moved_bytes_total", moved, c.bytes_downloaded(),
+                {{"session", held[i].id}, {"direction", "down"}});
+  }
 }
 
 void CollectSharing(const Publications::Stats& stats, Families& out) {
@@ -125,7 +158,7 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
             registry_.going_away());
   Runtime& runtime = registry_.engine().runtime;
   for (Device* device : runtime.devices()) {
-    CollectDevice(*device, registry_.engine().scheduler, out);
+    CollectDevice(*device, registry_.engine().scheduler, registry_.engine().ledger, out);
   }
 
   const std::vector<std::shared_ptr<Session>> sessions = registry_.List();
@@ -140,6 +173,8 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
               counters.kernels_launched());
   out.Counter("tensord_uploaded_bytes_total", "Tensor data from clients",
               counters.bytes_uploaded());
+  out.Counter("tensord_not_sent_bytes_total", "Tensor data that clients had not to send again",
+              counters.bytes_not_sent());
   out.Counter("tensord_downloaded_bytes_total", "Tensor data to clients",
               counters.bytes_downloaded());
   out.Counter("tensord_segment_uploaded_bytes_total",

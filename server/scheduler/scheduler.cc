@@ -121,6 +121,34 @@ void Scheduler::Rest(Flow& flow) {
   Tell(woken);
 }
 
+std::vector<Scheduler::Position> Scheduler::Look(const Flow& flow) {
+  std::vector<Position> positions;
+  absl::MutexLock lock(&mu_);
+  if (flow.state_ != Flow::State::kWaiting) return positions;
+  const auto order = [this](const Flow& each) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return std::pair(Distance(each), each.asked_);
+  };
+  for (Device* device : flow.devices_) {
+    const DeviceState& state = devices_[device];
+    const Flow::Place& place = flow.places_.at(device);
+    Position& position = positions.emplace_back();
+    position.device = device;
+    position.place = 1;
+    position.own_runs = place.runs;
+    position.own_ns = place.expected_ns;
+    position.other_runs = state.runs - place.runs;
+    position.other_ns = state.expected_ns - place.expected_ns;
+    for (const Flow* other : waiting_) {
+      if (!absl::c_linear_search(other->devices_, device)) continue;
+      ++position.waiting;
+      if (other == &flow || order(flow) < order(*other)) continue;
+      ++position.place;
+      position.ns_before += other->expected_ns_;
+    }
+  }
+  return positions;
+}
+
 int64_t Scheduler::BusyNs(Device* device) {
   absl::MutexLock lock(&mu_);
   const auto found = devices_.find(device);
@@ -168,7 +196,10 @@ void Scheduler::Enter(Flow& flow) {
     DeviceState& state = devices_[device];
     state.expected_ns += flow.expected_ns_;
     ++state.runs;
-    flow.places_[device].time += Cost(flow.expected_ns_, flow.weight_);
+    Flow::Place& place = flow.places_[device];
+    place.time += Cost(flow.expected_ns_, flow.weight_);
+    place.expected_ns += flow.expected_ns_;
+    ++place.runs;
     Count(flow, device, 1);
   }
 }
@@ -183,7 +214,10 @@ void Scheduler::Leave(Flow& flow, absl::Span<Device* const> devices, int64_t exp
     --state.runs;
     state.busy_ns += ns;
     state.time += Cost(ns, state.weight);
-    flow.places_[device].time += Cost(ns, flow.weight_) - Cost(expected_ns, flow.weight_);
+    Flow::Place& place = flow.places_[device];
+    place.time += Cost(ns, flow.weight_) - Cost(expected_ns, flow.weight_);
+    place.expected_ns -= expected_ns;
+    --place.runs;
     Count(flow, device, -1);
   }
 }

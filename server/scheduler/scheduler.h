@@ -90,8 +90,10 @@ class Scheduler {
     absl::InlinedVector<Device*, 1> devices_;  // of the run
     std::weak_ptr<Listener> listener_;         // while it waits
     struct Place {
-      int64_t time = 0;  // virtual: when its next run may begin
-      int present = 0;   // runs in the window, and one if it wants the device now
+      int64_t time = 0;         // virtual: when its next run may begin
+      int present = 0;          // runs in the window, and one if it wants the device now
+      int runs = 0;             // in the window
+      int64_t expected_ns = 0;  // of these
     };
     absl::flat_hash_map<Device*, Place> places_;
   };
@@ -125,6 +127,18 @@ class Scheduler {
                           std::weak_ptr<Listener> listener) ABSL_LOCKS_EXCLUDED(mu_);
   // The flow has no run that could go now; gives back a turn that was not fetched.
   void Rest(Flow& flow) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Where the next run of a flow stands on each of its devices; nothing unless it waits.
+  struct Position {
+    Device* device = nullptr;
+    int place = 0;    // in line, from 1
+    int waiting = 0;  // how many are in line
+    // On the device, and what they are expected to take.
+    int own_runs = 0, other_runs = 0;
+    int64_t own_ns = 0, other_ns = 0;
+    int64_t ns_before = 0;  // what those before it in line are expected to take
+  };
+  std::vector<Position> Look(const Flow& flow) ABSL_LOCKS_EXCLUDED(mu_);
 
   // How long all turns that are done took on the device.
   int64_t BusyNs(Device* device) ABSL_LOCKS_EXCLUDED(mu_);

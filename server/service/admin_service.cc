@@ -34,8 +34,11 @@ const char* StateName(ObjectState state) {
 }
 
 // Whose session it is. Nobody in particular may be anybody.
+bool MayKnow(const Caller& caller, const std::string& user) {
+  return caller.admin || (!caller.user.empty() && caller.user == user);
+}
 bool MayKnow(const Caller& caller, const SessionIdentity& session) {
-  return caller.admin || (!caller.user.empty() && caller.user == session.user);
+  return MayKnow(caller, session.user);
 }
 
 absl::Status NotAllowed(std::string_view what, const Caller& caller) {
@@ -225,6 +228,35 @@ grpc::ServerUnaryReactor* AdminServiceImpl::Unpublish(grpc::CallbackServerContex
                        }
                        return registry_.engine().publications.Unpublish(owner, request->name());
                      });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::ExplainSession(grpc::CallbackServerContext* context,
+                                                           const v1::ExplainSessionRequest* request,
+                                                           v1::ExplainReply* reply) {
+  return AnswerNow(calls_, context, "ExplainSession", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    TD_ASSIGN_OR_RETURN(const auto session, registry_.FindById(request->session_id()));
+    if (!MayKnow(caller, session->identity())) {
+      return NotAllowed("seeing what a session of another user does", caller);
+    }
+    *reply = session->Explain();
+    DescribeMemory(
+        registry_.engine(), [&](const std::string& user) { return MayKnow(caller, user); },
+        reply->mutable_memory());
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminServiceImpl::GetMemory(grpc::CallbackServerContext* context,
+                                                      const v1::GetMemoryRequest* /*request*/,
+                                                      v1::GetMemoryReply* reply) {
+  return AnswerNow(calls_, context, "GetMemory", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
+    DescribeMemory(
+        registry_.engine(), [&](const std::string& user) { return MayKnow(caller, user); },
+        reply->mutable_devices());
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* AdminServiceImpl::Drain(grpc::CallbackServerContext* context,

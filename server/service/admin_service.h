@@ -54,6 +54,12 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* Unpublish(grpc::CallbackServerContext* context,
                                       const v1::UnpublishRequest* request,
                                       v1::UnpublishReply* reply) override;
+  grpc::ServerUnaryReactor* ExplainSession(grpc::CallbackServerContext* context,
+                                           const v1::ExplainSessionRequest* request,
+                                           v1::ExplainReply* reply) override;
+  grpc::ServerUnaryReactor* GetMemory(grpc::CallbackServerContext* context,
+                                      const v1::GetMemoryRequest* request,
+                                      v1::GetMemoryReply* reply) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
                                   const v1::DrainRequest* request, v1::DrainReply* reply) override;
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,

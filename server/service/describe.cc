@@ -26,4 +26,23 @@ v1::Publication Describe(const Publication& publication, std::string_view caller
   return out;
 }
 
+void DescribeMemory(const SessionEngine& engine,
+                    const std::function<bool(const std::string& user)>& may_know,
+                    google::protobuf::RepeatedPtrField<v1::DeviceHolders>* out) {
+  for (Device* device : engine.runtime.devices()) {
+    v1::DeviceHolders& holders = *out->Add();
+    const MemoryStats stats = device->allocator().stats();
+    holders.set_device(device->name());
+    holders.set_capacity_bytes(stats.capacity_bytes);
+    holders.set_in_use_bytes(stats.in_use_bytes);
+    holders.set_tensor_bytes(engine.ledger.OfDevice(device).bytes);
+    for (const MemoryLedger::Holder& each : engine.ledger.Holders(device)) {
+      v1::DeviceHolders::Holder& holder = *holders.add_holders();
+      holder.set_session_id(each.session);
+      holder.set_bytes(each.bytes);
+      if (may_know(each.user)) holder.set_user(each.user);
+    }
+  }
+}
+
 }  // namespace tensord

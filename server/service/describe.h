@@ -1,10 +1,13 @@
-// Devices and publications as clients and operators see them.
+// Devices, publications and who holds memory, as clients and operators see them.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "core/device/device.h"
 #include "proto/tensord/v1/session.pb.h"
+#include "server/session/session.h"
 #include "server/sharing/publications.h"
 
 namespace tensord {
@@ -13,5 +16,10 @@ v1::DeviceInfo Describe(Device& device);
 // Without its tensors. Readers are the owner's and administrators' to know.
 v1::Publication Describe(const Publication& publication, std::string_view caller,
                          bool admin = false);
+
+// `may_know` says of a user whether the caller may be told the name.
+void DescribeMemory(const SessionEngine& engine,
+                    const std::function<bool(const std::string& user)>& may_know,
+                    google::protobuf::RepeatedPtrField<v1::DeviceHolders>* out);
 
 }  // namespace tensord

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/wire/status.h"
 
 namespace tensord {
 namespace {
@@ -15,7 +16,15 @@ constexpr size_t kMaxMessage = 4096;
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   std::string message(Message(status).substr(0, kMaxMessage));
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::move(message));
+  v1::Status rich;
+  Encode(status, &rich);
+  std::string details;
+  if (!rich.details().empty()) {
+    rich.set_message(message);
+    details = rich.SerializeAsString();
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::move(message),
+                      std::move(details));
 }
 
 }  // namespace tensord

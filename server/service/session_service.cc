@@ -98,11 +98,12 @@ grpc::ServerWriteReactor<v1::DownloadChunk>* SessionServiceImpl::Download(
 
 grpc::ServerUnaryReactor* SessionServiceImpl::EndSession(grpc::CallbackServerContext* context,
                                                          const v1::EndSessionRequest* request,
-                                                         v1::EndSessionReply* /*reply*/) {
+                                                         v1::EndSessionReply* reply) {
   return AnswerNow(calls_, context, "EndSession", [&]() -> absl::Status {
     TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
     session->Close(absl::OkStatus());  // its stream, if it has one
     registry_.Close(*session);
+    *reply->mutable_counters() = session->Counters();
     return absl::OkStatus();
   });
 }
@@ -173,6 +174,20 @@ grpc::ServerUnaryReactor* SessionServiceImpl::Unpublish(grpc::CallbackServerCont
                        return registry_.engine().publications.Unpublish(session->identity().user,
                                                                         request->name());
                      });
+}
+
+grpc::ServerUnaryReactor* SessionServiceImpl::Explain(grpc::CallbackServerContext* context,
+                                                      const v1::ExplainRequest* request,
+                                                      v1::ExplainReply* reply) {
+  return AnswerNow(calls_, context, "Explain", [&]() -> absl::Status {
+    TD_ASSIGN_OR_RETURN(const auto session, FinderOf (*context)(request->session_token()));
+    const std::string& user = session->identity().user;
+    *reply = session->Explain();
+    DescribeMemory(
+        registry_.engine(), [&user](const std::string& other) { return other == user; },
+        reply->mutable_memory());
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace tensord

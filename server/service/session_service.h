@@ -41,6 +41,9 @@ class SessionServiceImpl final : public v1::SessionService::CallbackService {
   grpc::ServerUnaryReactor* Unpublish(grpc::CallbackServerContext* context,
                                       const v1::UnpublishRequest* request,
                                       v1::UnpublishReply* reply) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
+                                    const v1::ExplainRequest* request,
+                                    v1::ExplainReply* reply) override;
 
  private:
   // Who has a session's token and is another user has nothing.

@@ -135,6 +135,7 @@ void SessionStream::Welcome(const v1::Hello& hello, const Attachment& attachment
   out->set_max_graph_nodes(limits.graph.max_nodes);
   out->set_max_tensor_bytes(limits.graph.max_tensor_bytes);
   out->set_max_session_bytes(limits.max_session_bytes);
+  out->set_max_user_bytes(registry_.engine().ledger.user_quota());
   out->set_max_chunk_bytes(limits.max_chunk_bytes);
   out->set_max_commands_per_frame(limits.max_commands_per_frame);
   out->set_max_pending_commands(limits.max_pending_commands);

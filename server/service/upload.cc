@@ -69,8 +69,25 @@ void UploadCall::Claimed(absl::StatusOr<UploadTarget> target) {
   stored_ = target_.stored;
   claimed_ = true;
   if (target_.buffer == nullptr) return End(absl::OkStatus());  // it was complete
+  if (chunk_.data().empty() && chunk_.segment() == 0 && !chunk_.abandon()) {
+    reply_->set_candidates(static_cast<uint32_t>(session_->Candidates(target_.bytes)));
+    if (!chunk_.content_sha256().empty() && stored_ == 0) {
+      return session_->Adopt(
+          request_, target_, chunk_.content_sha256(),
+          [self = shared_from_this()](const absl::StatusOr<bool>& found) { self->Adopted(found); });
+    }
+  }
   if (const absl::Status status = Store(); !status.ok()) return End(status);
   StartRead(&chunk_);
+}
+
+void UploadCall::Adopted(const absl::StatusOr<bool>& found) {
+  if (!found.ok()) return End(found.status());
+  if (!*found) return StartRead(&chunk_);
+  stored_ = target_.bytes;
+  settled_ = true;
+  session_->EndUpload(request_, absl::OkStatus());
+  End(absl::OkStatus());
 }
 
 absl::StatusOr<std::string_view> UploadCall::Bytes() {

@@ -33,6 +33,8 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   absl::Status Begin();
   void LeaveTransfer();
   void Claimed(absl::StatusOr<UploadTarget> target);
+  // All bytes were found on the daemon, or not.
+  void Adopted(const absl::StatusOr<bool>& found);
   absl::Status Store();
   // What the chunk brings: its data, or bytes in a segment.
   absl::StatusOr<std::string_view> Bytes();

@@ -22,6 +22,7 @@ absl::StatusOr<Attachment> Session::Attach(std::weak_ptr<SessionListener> listen
       .number = ++attachment_, .received = received_, .replaced = listener_.lock()};
   listener_ = std::move(listener);
   parked_until_.reset();
+  account_.SetParkedUntil(std::nullopt);
   reader_waits_ = false;
   next_kept_ = 0;
   acknowledged_ = 0;  // it is told anew how far the commands are
@@ -37,6 +38,7 @@ bool Session::Detach(uint64_t attachment, absl::Time parked_until) {
   if (ended_ || attachment != attachment_ || parked_until_) return false;
   listener_.reset();
   parked_until_ = parked_until;
+  account_.SetParkedUntil(parked_until);
   return true;
 }
 
@@ -134,7 +136,7 @@ void Session::End() {
     std::swap(tensors, tensors_);
     std::swap(programs, programs_);
     segments.swap(segments_);
-    live_bytes_ = 0;
+    account_.Close();
   }
   engine_.scheduler.Rest(flow_);
   for (Waiter& waiter : waiters) waiter.done(SessionEnded());

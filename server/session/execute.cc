@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -95,6 +96,13 @@ Session::Outcome Session::Execute(v1::Command& command) {
   return Outcome::kDone;
 }
 
+Session::Outcome Session::Blocked(uint64_t sequence, v1::ExplainReply::Cause cause, int input) {
+  if (obstacle_.sequence != sequence) obstacle_ = {.sequence = sequence, .since = absl::Now()};
+  obstacle_.cause = cause;
+  obstacle_.input = input;
+  return cause == v1::ExplainReply::CAUSE_TURN ? Outcome::kAwaitsTurn : Outcome::kBlocked;
+}
+
 absl::StatusOr<std::vector<Device*>> Session::FindDevices(const v1::RegisterProgram& command) {
   std::vector<Device*> devices;
   if (command.devices().empty()) {
@@ -117,7 +125,9 @@ Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram
   absl::StatusOr<std::vector<Device*>> devices = FindDevices(command);
   {
     absl::MutexLock lock(&mu_);
-    if (compiling_ >= limits().max_compiles) return Outcome::kBlocked;
+    if (compiling_ >= limits().max_compiles) {
+      return Blocked(sequence, v1::ExplainReply::CAUSE_COMPILES);
+    }
     absl::Status status = programs_.CheckNew(command.handle());
     if (status.ok()) status = devices.status();
     if (!status.ok()) {
@@ -130,19 +140,48 @@ Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram
   }
   auto message = std::make_shared<v1::Program>(std::move(*command.mutable_program()));
   engine_.compile_pool.Schedule([self = shared_from_this(), sequence, program, message] {
-    self->Compile(sequence, program, [&] { return Decode(*message, self->limits().graph); });
+    self->Compile(
+        sequence, program, [&] { return Decode(*message, self->limits().graph); }, message.get());
   });
   return Outcome::kDone;
 }
 
+std::optional<v1::ExplainReply::Miss> Session::Index(const v1::Program& message,
+                                                     const Program& program,
+                                                     absl::Span<Device* const> devices,
+                                                     const CompileStats& stats) {
+  const std::string& user = Owner();
+  std::vector<std::string> names;
+  for (const Device* device : devices) names.push_back(device->name());
+  ProgramSketch sketch = SketchOf(message, program, names);
+  std::optional<v1::ExplainReply::Miss> miss;
+  if (!stats.plan_cached) {
+    miss = engine_.programs.Explain(user, sketch);
+    miss->set_kernels(static_cast<uint32_t>(stats.kernels));
+    miss->set_compiled(static_cast<uint32_t>(stats.kernels_compiled));
+    miss->set_text(fmt::format("{}; {} of {} kernels were compiled, {} were in memory, {} on disk",
+                               miss->text(), stats.kernels_compiled, stats.kernels,
+                               stats.kernel_memory_hits, stats.kernel_disk_hits));
+  }
+  // What was known of the user's programs before is forgotten with the daemon that knew them.
+  if (miss && stats.other_build && miss->nearest().empty()) {
+    miss->add_differs("compiler");
+    miss->set_text(miss->text() + "; those on disk are of another build, and are not taken");
+  }
+  engine_.programs.Add(user, std::move(sketch));
+  return miss;
+}
+
 void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
-                      const std::function<absl::StatusOr<Program>()>& source) {
+                      const std::function<absl::StatusOr<Program>()>& source,
+                      const v1::Program* message) {
   {
     absl::MutexLock lock(&mu_);
     if (ended_) return;  // nobody waits for it any more
   }
   Signature signature;
   CompileStats stats;
+  std::optional<v1::ExplainReply::Miss> miss;
   absl::StatusOr<std::shared_ptr<const Executable>> executable;
   std::shared_ptr<const Program> whole;
   {
@@ -150,6 +189,7 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     if (made.ok()) {
       signature = SignatureOf(*made);
       executable = engine_.runtime.Prepare(*made, program->devices, &stats);
+      if (message != nullptr) miss = Index(*message, *made, program->devices, stats);
       if (HasUpdatesApart(*made)) whole = std::make_shared<const Program>(*std::move(made));
     } else {
       executable = made.status();
@@ -169,6 +209,8 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     if (executable.ok()) {
       stats.plan_cached ? c.set_plan_hits(c.plan_hits() + 1)
                         : c.set_plan_misses(c.plan_misses() + 1);
+      if (miss) misses_.push_back(*std::move(miss));
+      if (misses_.size() > limits().max_misses) misses_.pop_front();
       program->state = ObjectState::kValue;
       program->executable = *std::move(executable);
     } else {
@@ -186,6 +228,7 @@ struct Session::RunPlan {
   Tensors inputs;
   Tensors outputs;  // null where a fresh one is to be made
   absl::InlinedVector<BufferRef, 8> buffers;
+  absl::InlinedVector<MemoryLedger::Need, 1> needs;  // of its fresh outputs, by device
 };
 
 absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::RunProgram& command,
@@ -196,7 +239,9 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
     TD_RETURN_IF_ERROR(programs_.Find(command.program()).status());
     plan.program = programs_.Share(command.program());
   }
-  if (plan.program->state == ObjectState::kPending) return Outcome::kBlocked;
+  if (plan.program->state == ObjectState::kPending) {
+    return Blocked(sequence, v1::ExplainReply::CAUSE_PROGRAM);
+  }
   plan.poisoned = plan.program->state == ObjectState::kError;
   if (plan.poisoned) return plan.program->error;
   const Signature& signature = plan.program->signature;
@@ -208,16 +253,18 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
     return InvalidArgument("it has {} outputs, the run names {}", signature.outputs.size(),
                            command.outputs_size());
   }
-  bool blocked = false;
+  int pending = -1;
+  bool read = false;
   for (int i = 0; i < command.inputs_size(); ++i) {
     TD_ASSIGN_OR_RETURN(const Tensor* tensor, tensors_.Find(command.inputs(i)), "input {}", i);
     plan.poisoned = tensor->state == ObjectState::kError;
     if (plan.poisoned) return tensor->error;
-    blocked |= tensor->state == ObjectState::kPending;
+    if (tensor->state == ObjectState::kPending && pending < 0) pending = i;
     plan.inputs.push_back(tensors_.Share(command.inputs(i)));
     plan.buffers.push_back(tensor->buffer);
   }
-  uint64_t fresh_bytes = 0;
+  for (Device* device : plan.program->devices) plan.needs.emplace_back(device, 0);
+  const size_t outputs = signature.outputs.size() / plan.needs.size();  // of each device
   absl::flat_hash_set<uint64_t> named;
   for (int i = 0; i < command.outputs_size(); ++i) {
     const uint64_t handle = command.outputs(i);
@@ -228,7 +275,7 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
         return InvalidArgument("output {}: {} names an earlier output as well", i,
                                ToString(Handle::Unpack(handle)));
       }
-      fresh_bytes += output.bytes;
+      plan.needs[static_cast<size_t>(i) / outputs].second += output.bytes;
       plan.outputs.push_back(nullptr);
       continue;
     }
@@ -244,10 +291,10 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
           "is; copy it first",
           i, output.overwrites);
     }
-    blocked |= plan.outputs.back()->readers > 0;
+    read |= plan.outputs.back()->readers > 0;
   }
-  if (blocked) return Outcome::kBlocked;
-  TD_RETURN_IF_ERROR(Charge(fresh_bytes, "the outputs"));
+  if (pending >= 0) return Blocked(sequence, v1::ExplainReply::CAUSE_TENSOR, pending);
+  if (read) return Blocked(sequence, v1::ExplainReply::CAUSE_READERS);
   return Outcome::kDone;
 }
 
@@ -259,6 +306,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
   std::vector<std::shared_ptr<const void>> dying;  // without the lock
+  std::vector<std::shared_ptr<Content>> changing;
   const auto fail = [&](const absl::Status& status,
                         bool refused) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const Handles results(command.outputs().begin(), command.outputs().end());
@@ -276,7 +324,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   {
     absl::MutexLock lock(&mu_);
     throttled_ = in_flight_ >= limits().max_runs_in_flight;
-    if (throttled_) return Outcome::kBlocked;
+    if (throttled_) return Blocked(sequence, v1::ExplainReply::CAUSE_RUNS);
     absl::StatusOr<Outcome> planned = PlanRun(sequence, command, plan);
     if (!planned.ok()) {
       const std::string name =
@@ -297,10 +345,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
       expected_ns = plan.program->length.expected_ns();
       // Submit changes these buffers: until it is done, nobody may begin to read them.
       for (const auto& output : plan.outputs) {
-        if (output) output->state = ObjectState::kPending;
+        if (!output) continue;
+        output->state = ObjectState::kPending;
+        if (output->content) changing.push_back(std::move(output->content));
       }
     }
   }
+  for (const auto& content : changing) content->Drop();
   if (failed) {
     engine_.scheduler.Rest(flow_);  // it may have waited for its turn
     return goes_on ? Outcome::kBlocked : Outcome::kDone;
@@ -316,9 +367,15 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   if (!turn) {
     absl::MutexLock lock(&mu_);
     readable();
-    return Outcome::kAwaitsTurn;
+    return Blocked(sequence, v1::ExplainReply::CAUSE_TURN);
   }
-  absl::StatusOr<Run> submitted = engine_.runtime.Submit(executable, plan.buffers, variables);
+  const absl::Status charged = account_.Charge(plan.needs, "the outputs");
+  absl::StatusOr<Run> submitted =
+      charged.ok() ? engine_.runtime.Submit(executable, plan.buffers, variables) : charged;
+  if (charged.ok() && !submitted.ok()) {
+    account_.Release(plan.needs);
+    submitted = engine_.ledger.Explain(submitted.status(), plan.needs);
+  }
   auto run = std::make_shared<RunInFlight>();
   std::vector<std::pair<Device*, uint64_t>> ends;  // by device
   absl::Status abandoned;
@@ -326,11 +383,11 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     absl::MutexLock lock(&mu_);
     // Memory, or room in the device's queue, comes back as runs end: then it is tried again, at
     // once if the last has ended meanwhile.
-    if (absl::IsResourceExhausted(submitted.status()) && others_in_flight) {
+    if (charged.ok() && absl::IsResourceExhausted(submitted.status()) && others_in_flight) {
       throttled_ = in_flight_ > 0;
       poked_ |= !throttled_;
       readable();
-      return Outcome::kBlocked;
+      return Blocked(sequence, v1::ExplainReply::CAUSE_RUNS);
     }
     if (!submitted.ok()) {
       const absl::Status status =
@@ -350,7 +407,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
       if (!tensor) {
         tensor = std::make_shared<Tensor>();
         tensor->bytes = plan.program->signature.outputs[i].bytes;
-        live_bytes_ += tensor->bytes;
+        tensor->device = ends[i / outputs].first;
         tensors_.Insert(command.outputs(static_cast<int>(i)), tensor);
       }
       // One that got an error meanwhile, from an earlier run that failed on the device, keeps it.
@@ -431,7 +488,9 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     }
     const int64_t first_ns = device_ns.empty() ? 0 : device_ns[0];
     run->program->length.Add(first_ns);
-    counters_.set_device_ns(counters_.device_ns() + first_ns);
+    // What each device counts as busy as well, so that the bills add up.
+    counters_.set_device_ns(
+        std::accumulate(device_ns.begin(), device_ns.end(), counters_.device_ns()));
     if (run->notify) {
       Complete(run->sequence, result.ok() ? run->refused : result, first_ns, run->kernels);
     }
@@ -477,7 +536,9 @@ Session::Outcome Session::ExecuteCopy(uint64_t sequence, const v1::CopyTensor& c
       lock.Release();
       return refuse(tensor.status(), true);
     }
-    if ((*tensor)->state == ObjectState::kPending) return Outcome::kBlocked;
+    if ((*tensor)->state == ObjectState::kPending) {
+      return Blocked(sequence, v1::ExplainReply::CAUSE_TENSOR);
+    }
     if ((*tensor)->state == ObjectState::kError) {
       const absl::Status cause = (*tensor)->error;
       lock.Release();
@@ -576,6 +637,7 @@ void Session::SetError(Tensor& tensor, const absl::Status& status) {
   tensor.error = status;
   tensor.buffer = nullptr;
   tensor.published = nullptr;
+  tensor.content = nullptr;
   Uncharge(tensor);
 }
 
@@ -585,17 +647,8 @@ void Session::Settle(Tensor& tensor, const absl::Status& status) {
 }
 
 void Session::Uncharge(Tensor& tensor) {
-  if (!ended_) live_bytes_ -= tensor.bytes;
+  if (tensor.bytes > 0) account_.Release(tensor.device, tensor.bytes);
   tensor.bytes = 0;
-}
-
-absl::Status Session::Charge(uint64_t bytes, std::string_view what) {
-  const uint64_t limit = limits().max_session_bytes;
-  if (bytes <= limit && live_bytes_ <= limit - bytes) return absl::OkStatus();
-  return ResourceExhausted(
-      "{} need {} bytes: the session holds {} of its limit of {}; release tensors, or start the "
-      "daemon with a larger --max-session-bytes",
-      what, bytes, live_bytes_, limit);
 }
 
 }  // namespace tensord

@@ -14,8 +14,11 @@
 #include "core/wire/handle.h"
 #include "core/wire/program.h"
 #include "proto/tensord/v1/session.pb.h"
+#include "server/memory/memory_ledger.h"
 #include "server/scheduler/scheduler.h"
+#include "server/session/content_index.h"
 #include "server/session/fake_runtime.h"
+#include "server/session/program_index.h"
 #include "server/session/session.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
@@ -143,6 +146,9 @@ class FairnessTest : public testing::Test {
                    .work_pool = work_pool_,
                    .scheduler = scheduler_,
                    .publications = publications_,
+                   .ledger = ledger_,
+                   .programs = programs_,
+                   .contents = contents_,
                    .limits = {}},
                   weight);
     client.Listen(told_);
@@ -185,8 +191,11 @@ class FairnessTest : public testing::Test {
   WorkerPool compile_pool_{"compile", 1};
   WorkerPool work_pool_{"work", kWorkers};
   Scheduler scheduler_{{.window = absl::Nanoseconds(kWindow * kRunNs), .min_runs = kWindow}};
+  MemoryLedger ledger_{uint64_t{1} << 40};
+  ProgramIndex programs_;
+  ContentIndex contents_;
   FakeRuntime runtime_;
-  Publications publications_;
+  Publications publications_{ledger_};
   std::shared_ptr<Told> told_ = std::make_shared<Told>();
   std::vector<std::shared_ptr<Session>> sessions_;
 };

@@ -14,6 +14,7 @@
 
 #include "core/runtime/runtime.h"
 #include "server/scheduler/scheduler.h"
+#include "server/session/content_index.h"
 #include "server/sharing/publications.h"
 
 namespace tensord {
@@ -25,8 +26,10 @@ struct Tensor {
   absl::Status error;
   BufferRef buffer;    // unless an error
   uint64_t ready = 0;  // value of the device's timeline from which the contents are there
-  uint64_t bytes = 0;  // charged to the session
-  int readers = 0;     // downloads and copies under way: a run that overwrites it waits for them
+  uint64_t bytes = 0;  // charged to the session, for that device
+  Device* device = nullptr;
+  std::shared_ptr<Content> content;  // if it is as it was uploaded
+  int readers = 0;  // downloads and copies under way: a run that overwrites it waits for them
   // Others may read the buffer: nothing overwrites it, and its owner is charged for it.
   PublishedBufferRef published;
 };

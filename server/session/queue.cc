@@ -1,6 +1,8 @@
 // Session: receiving commands, their order, and who waits for them.
 #include <absl/algorithm/container.h>
+#include <absl/numeric/int128.h>
 
+#include <limits>
 #include <utility>
 
 #include "core/base/status.h"
@@ -16,7 +18,10 @@ constexpr uint64_t kAcknowledgeEvery = 64;
 }  // namespace
 
 Session::Session(SessionIdentity identity, SessionEngine engine)
-    : identity_(std::move(identity)), engine_(engine), flow_(engine_.scheduler, identity_.weight) {}
+    : identity_(std::move(identity)),
+      engine_(engine),
+      flow_(engine_.scheduler, identity_.weight),
+      account_(engine_.ledger, identity_.id, identity_.user, engine_.limits.max_session_bytes) {}
 
 Session::~Session() = default;
 
@@ -293,8 +298,50 @@ void Session::CountDownloaded(uint64_t bytes, bool by_segment) {
 v1::CountersReply Session::Counters() {
   absl::MutexLock lock(&mu_);
   v1::CountersReply reply = counters_;
-  reply.set_live_bytes(live_bytes_);
+  reply.set_live_bytes(account_.bytes());
+  const absl::uint128 byte_seconds = account_.byte_ns() / 1'000'000'000;
+  reply.set_byte_seconds(absl::Uint128High64(byte_seconds) > 0
+                             ? std::numeric_limits<uint64_t>::max()
+                             : absl::Uint128Low64(byte_seconds));
   reply.set_live_handles(tensors_.live() + programs_.live());
+  return reply;
+}
+
+v1::ExplainReply Session::Explain() {
+  v1::ExplainReply reply;
+  {
+    absl::MutexLock lock(&mu_);
+    reply.set_commands(static_cast<uint32_t>(queue_.size()));
+    reply.set_compiling(compiling_);
+    for (const auto& miss : misses_) *reply.add_misses() = miss;
+    if (queue_.empty() || obstacle_.sequence != queue_.front().command.sequence()) return reply;
+    reply.set_sequence(obstacle_.sequence);
+    reply.set_cause(obstacle_.cause);
+    reply.set_waiting_ns(static_cast<uint64_t>(
+        std::max<int64_t>(absl::ToInt64Nanoseconds(absl::Now() - obstacle_.since), 0)));
+    const v1::Command& command = queue_.front().command;
+    if (command.has_run()) {
+      const absl::StatusOr<LoadedProgram*> program = programs_.Find(command.run().program());
+      reply.set_what(fmt::format("run of program '{}'", program.ok() ? (*program)->name : "?"));
+      if (obstacle_.input >= 0)
+        reply.set_what(reply.what() + fmt::format(", input {}", obstacle_.input));
+    } else if (command.has_copy()) {
+      reply.set_what(fmt::format("copy of {}", ToString(Handle::Unpack(command.copy().source()))));
+    }
+  }
+  if (reply.cause() != v1::ExplainReply::CAUSE_TURN) return reply;
+  for (const Scheduler::Position& position : engine_.scheduler.Look(flow_)) {
+    v1::ExplainReply::Queue& queue = *reply.add_queues();
+    queue.set_device(position.device->name());
+    queue.set_place(position.place);
+    queue.set_waiting(position.waiting);
+    queue.set_own_runs(position.own_runs);
+    queue.set_own_ns(position.own_ns);
+    queue.set_other_runs(position.other_runs);
+    queue.set_other_ns(position.other_ns);
+    queue.set_ns_before(position.ns_before);
+    queue.set_starts_in_ns(position.own_ns + position.other_ns + position.ns_before);
+  }
   return reply;
 }
 

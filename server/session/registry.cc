@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/steady_clock.h"
+#include "core/wire/refusal.h"
 
 namespace tensord {
 namespace {
@@ -93,8 +94,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& 
     absl::MutexLock lock(&mu_);
     if (!going_away_.empty()) return Unavailable("no new sessions: {}", going_away_);
     if (sessions_.size() >= kMaxSessions) {
-      return ResourceExhausted("{} sessions are open, the limit: try again later",
-                               sessions_.size());
+      return Refuse(
+          {.reason = "SESSIONS",
+           .subject = "daemon",
+           .limit = kMaxSessions,
+           .used = sessions_.size(),
+           .needed = 1,
+           .retry_after = absl::Seconds(1)},
+          fmt::format("{} sessions are open, the limit: try again later", sessions_.size()));
     }
     SessionEngine engine = engine_;
     engine.limits = limits_;
@@ -253,9 +260,13 @@ void SessionRegistry::Close(Session& session) {
       for (Device* device : runtime.devices()) device->allocator().Trim();
     });
   }
-  Log("session").info("ended id={} age={} runs={} bytes_up={} bytes_down={}", session.identity().id,
-                      absl::FormatDuration(absl::Now() - session.opened()), counters.programs_run(),
-                      counters.bytes_uploaded(), counters.bytes_downloaded());
+  Log("session").info(
+      "ended id={} age={} runs={} bytes_up={} bytes_down={} device_s={:.6f} compile_s={:.6f} "
+      "byte_s={}",
+      session.identity().id, absl::FormatDuration(absl::Now() - session.opened()),
+      counters.programs_run(), counters.bytes_uploaded(), counters.bytes_downloaded(),
+      static_cast<double>(counters.device_ns()) * 1e-9,
+      static_cast<double>(counters.compile_ns()) * 1e-9, counters.byte_seconds());
 }
 
 void SessionRegistry::GiveUp(Session& session, const absl::Status& why) {

@@ -40,9 +40,11 @@
 #include "core/runtime/runtime.h"
 #include "core/wire/program.h"
 #include "proto/tensord/v1/session.pb.h"
+#include "server/memory/memory_ledger.h"
 #include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
 #include "server/session/objects.h"
+#include "server/session/program_index.h"
 #include "server/session/segment.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
@@ -63,6 +65,7 @@ struct SessionLimits {
   absl::Duration max_lease = absl::Seconds(30);  // how long sessions live without a stream
   uint32_t max_parked_sessions = 1000;           // without a stream; above that the oldest end
   uint32_t max_kept_events = 16'384;             // told and not acknowledged
+  uint32_t max_misses = 16;                      // of a session that are remembered
 };
 
 // What all sessions share. Outlives them.
@@ -73,6 +76,9 @@ struct SessionEngine {
   Scheduler& scheduler;      // whose run goes to a device next
   Publications& publications;
   std::string segment_socket;  // where clients hand over segments; empty: nowhere
+  MemoryLedger& ledger;        // who holds which memory
+  ProgramIndex& programs;      // who has registered which programs
+  ContentIndex& contents;      // who has uploaded which bytes
   SessionLimits limits;
 };
 
@@ -198,6 +204,12 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   // Around the copy of a chunk. Aborted if another call has taken the transfer over.
   absl::Status BeginChunk(const UploadRequest& request);
   void EndChunk(const UploadRequest& request, uint64_t bytes, bool by_segment);
+  // How many tensors of the same user might have the bytes.
+  size_t Candidates(uint64_t bytes);
+  // Copies the bytes from a tensor of the same user that has that hash, if there is one, on a
+  // thread that may take its time; `done` says so.
+  void Adopt(const UploadRequest& request, const UploadTarget& target, std::string sha256,
+             std::function<void(absl::StatusOr<bool>)> done);
   // Ends the transfer, if it is the call's: OK if all bytes are there, else the tensor's error.
   void EndUpload(const UploadRequest& request, const absl::Status& status);
   // The call is over, and another one may go on.
@@ -214,6 +226,8 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   void CountDownloaded(uint64_t bytes, bool by_segment);
   v1::CountersReply Counters();
+  // What it waits for, and why its last programs had no plan; not who holds memory.
+  v1::ExplainReply Explain();
   std::vector<HeldTensor> HeldTensors();  // in no order
   absl::Time opened() const { return opened_; }
   absl::Time last_command();
@@ -225,6 +239,13 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     kDone,
     kBlocked,
     kAwaitsTurn,  // blocked by what other sessions do on the device
+  };
+  // Why the command in front is not executed.
+  struct Obstacle {
+    uint64_t sequence = 0;  // of the command
+    v1::ExplainReply::Cause cause = v1::ExplainReply::CAUSE_NOTHING;
+    int input = -1;    // of the run, that is not there
+    absl::Time since;  // when the command first met one
   };
   using Handles = absl::InlinedVector<uint64_t, 4>;
   using Tensors = absl::InlinedVector<std::shared_ptr<Tensor>, 4>;
@@ -238,7 +259,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     std::shared_ptr<LoadedProgram> program;
     std::optional<Scheduler::Turn> turn;
     Tensors inputs, outputs;
-    absl::Status refused;  // why it is a part of one
+    absl::Status refused;                            // why it is a part of one
     std::vector<std::pair<Device*, uint64_t>> ends;  // timeline values, by device
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
@@ -282,16 +303,27 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   // execute.cc: the verbs. Each runs on one thread at a time, without the lock.
   Outcome Execute(v1::Command& command);
+  // Whom programs and bytes belong to. Users without a name may be anybody: each session is one.
+  const std::string& Owner() const {
+    return identity_.user.empty() ? identity_.id : identity_.user;
+  }
+  Outcome Blocked(uint64_t sequence, v1::ExplainReply::Cause cause, int input = -1)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Outcome ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command);
   absl::StatusOr<std::vector<Device*>> FindDevices(const v1::RegisterProgram& command);
   Outcome ExecuteRun(uint64_t sequence, v1::RunProgram& command);
   Outcome ExecuteCopy(uint64_t sequence, const v1::CopyTensor& command);
   Outcome ExecuteRelease(uint64_t sequence, const v1::Release& command);
   Outcome ExecuteAttach(uint64_t sequence, const v1::AttachTensor& command);  // sharing.cc
+  // Remembers the program; if it had no plan, says why.
+  std::optional<v1::ExplainReply::Miss> Index(const v1::Program& message, const Program& program,
+                                              absl::Span<Device* const> devices,
+                                              const CompileStats& stats);
   // `source` makes what is compiled; `sequence` is the command whose error it is if that fails, 0
-  // if it is none's.
+  // if it is none's. `message`: as which a client has registered it, null for part of one.
   void Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& program,
-               const std::function<absl::StatusOr<Program>()>& source);
+               const std::function<absl::StatusOr<Program>()>& source,
+               const v1::Program* message = nullptr);
   // What a run needs, looked up and checked. A status: it is refused or an input has an error.
   struct RunPlan;
   absl::StatusOr<Outcome> PlanRun(uint64_t sequence, const v1::RunProgram& command, RunPlan& plan)
@@ -309,7 +341,6 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   void Uncharge(Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ReleaseOne(uint64_t handle, std::vector<std::shared_ptr<const void>>& dying)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status Charge(uint64_t bytes, std::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // split.cc: what is left of a run that can't be started.
   // A run that can't be started becomes several, of what it overwrites, if that takes it apart.
@@ -328,6 +359,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::StatusOr<std::shared_ptr<Tensor>> NewTensor(uint64_t handle, std::string_view device,
                                                     DType dtype, std::vector<int64_t> shape);
   absl::StatusOr<UploadTarget> Claim(Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TooManyTransfers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a call finds whose transfer is over; nothing if it has not begun.
   std::optional<absl::StatusOr<UploadTarget>> Complete(const UploadRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -336,6 +368,7 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   const SessionEngine engine_;
   const absl::Time opened_ = absl::Now();
   Scheduler::Flow flow_;
+  MemoryLedger::Account account_;
 
   absl::Mutex mu_;
   std::weak_ptr<SessionListener> listener_ ABSL_GUARDED_BY(mu_);
@@ -399,7 +432,8 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   uint64_t events_ ABSL_GUARDED_BY(mu_) = 0;  // told so far
   uint64_t acknowledged_events_ ABSL_GUARDED_BY(mu_) = 0;
   v1::CountersReply counters_ ABSL_GUARDED_BY(mu_);  // without the live ones
-  uint64_t live_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  Obstacle obstacle_ ABSL_GUARDED_BY(mu_);
+  std::deque<v1::ExplainReply::Miss> misses_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tensord

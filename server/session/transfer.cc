@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/wire/refusal.h"
 #include "server/session/session.h"
 
 namespace tensord {
@@ -87,7 +88,7 @@ absl::Status Session::Upload(const v1::UploadCommand& command) {
       return AlreadyExists("upload: transfer {} was named by an earlier command", id);
     }
     if (found == transfers_.end() && transfers_.size() >= limits().max_transfers) {
-      return ResourceExhausted("upload: {} transfers are open, the limit", transfers_.size());
+      return TooManyTransfers();
     }
   }
   TD_ASSIGN_OR_RETURN(const std::shared_ptr<Tensor> tensor,
@@ -127,21 +128,27 @@ absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t handle,
   {
     absl::MutexLock lock(&mu_);
     TD_RETURN_IF_ERROR(tensors_.CheckNew(handle));
-    TD_RETURN_IF_ERROR(Charge(bytes, fmt::format("{}[{}]", Name(dtype), fmt::join(shape, ", "))));
   }
-  TD_ASSIGN_OR_RETURN(auto memory, device->allocator().Allocate(bytes));
-  if (memory->host_address() == nullptr && device->executes()) {
-    return Unimplemented("{}: its memory can't be reached from the host", device->name());
+  const MemoryLedger::Need needs[] = {{device, bytes}};
+  TD_RETURN_IF_ERROR(
+      account_.Charge(needs, fmt::format("{}[{}]", Name(dtype), fmt::join(shape, ", "))));
+  absl::StatusOr<std::shared_ptr<DeviceMemory>> memory = device->allocator().Allocate(bytes);
+  if (memory.ok() && (*memory)->host_address() == nullptr && device->executes()) {
+    memory = Unimplemented("{}: its memory can't be reached from the host", device->name());
+  }
+  if (!memory.ok()) {
+    account_.Release(needs);
+    return engine_.ledger.Explain(memory.status(), needs);
   }
   auto tensor = std::make_shared<Tensor>();
   tensor->buffer = std::make_shared<Buffer>();
   tensor->buffer->dtype = dtype;
   tensor->buffer->shape = std::move(shape);
-  tensor->buffer->memory = std::move(memory);
+  tensor->buffer->memory = *std::move(memory);
   tensor->bytes = bytes;
+  tensor->device = device;
   absl::MutexLock lock(&mu_);
   tensors_.Insert(handle, tensor);
-  live_bytes_ += bytes;
   return tensor;
 }
 
@@ -170,6 +177,16 @@ std::optional<absl::StatusOr<UploadTarget>> Session::Complete(const UploadReques
   return UploadTarget{.bytes = request.total_bytes, .stored = request.total_bytes};
 }
 
+absl::Status Session::TooManyTransfers() const {
+  return Refuse({.reason = "TRANSFERS_OF_SESSION",
+                 .subject = "session:" + identity_.id,
+                 .limit = limits().max_transfers,
+                 .used = transfers_.size(),
+                 .needed = 1,
+                 .retry_after = absl::ZeroDuration()},
+                fmt::format("{} transfers are open, the limit", transfers_.size()));
+}
+
 uint64_t Session::NewTicket() {
   absl::MutexLock lock(&mu_);
   return ++last_ticket_;
@@ -189,7 +206,7 @@ void Session::BeginUpload(const UploadRequest& request, UploadReady ready) {
     } else if (found == transfers_.end()) {
       target = Complete(request);
       if (!target && transfers_.size() >= limits().max_transfers) {
-        target = ResourceExhausted("{} transfers are open, the limit", transfers_.size());
+        target = TooManyTransfers();
       }
       if (!target) {
         Transfer& transfer = transfers_[id];
@@ -262,6 +279,29 @@ void Session::EndChunk(const UploadRequest& request, uint64_t bytes, bool by_seg
   parked(std::move(target));
 }
 
+size_t Session::Candidates(uint64_t bytes) { return engine_.contents.Find(Owner(), bytes).size(); }
+
+void Session::Adopt(const UploadRequest& request, const UploadTarget& target, std::string sha256,
+                    std::function<void(absl::StatusOr<bool>)> done) {
+  engine_.compile_pool.Schedule([self = shared_from_this(), request, target,
+                                 sha256 = std::move(sha256), done = std::move(done)] {
+    if (absl::Status claimed = self->BeginChunk(request); !claimed.ok()) {
+      return done(std::move(claimed));
+    }
+    bool found = false;
+    for (const auto& content : self->engine_.contents.Find(self->Owner(), target.bytes)) {
+      found = target.data != nullptr && content->CopyIfEqual(sha256, target.data);
+      if (found) break;
+    }
+    self->EndChunk(request, 0, /*by_segment=*/false);
+    if (found) {
+      absl::MutexLock lock(&self->mu_);
+      self->counters_.set_bytes_not_sent(self->counters_.bytes_not_sent() + target.bytes);
+    }
+    done(found);
+  });
+}
+
 void Session::EndUpload(const UploadRequest& request, const absl::Status& status) {
   Transfer ended;  // dies without the lock
   {
@@ -272,6 +312,9 @@ void Session::EndUpload(const UploadRequest& request, const absl::Status& status
     transfers_.erase(found);
     if (ended.tensor) {
       Settle(*ended.tensor, Annotate(status, "upload, transfer {}", request.transfer_id));
+      if (ended.tensor->state == ObjectState::kValue) {
+        ended.tensor->content = engine_.contents.Add(Owner(), ended.tensor->buffer);
+      }
     }
   }
   Poke();

@@ -40,11 +40,11 @@ bool Same(const Publication& publication, const Publications::Draft& draft) {
 
 PublishedBuffer::PublishedBuffer(BufferRef buffer, std::shared_ptr<PublishedBytes> charged)
     : buffer_(std::move(buffer)), charged_(std::move(charged)) {
-  charged_->bytes.fetch_add(bytes(), std::memory_order_relaxed);
+  charged_->account.Take(&buffer_->memory->device(), bytes());
 }
 
 PublishedBuffer::~PublishedBuffer() {
-  charged_->bytes.fetch_sub(bytes(), std::memory_order_relaxed);
+  charged_->account.Release(&buffer_->memory->device(), bytes());
 }
 
 std::shared_ptr<const PublishedBuffer> PublishedBuffer::Hold() const {
@@ -69,7 +69,8 @@ uint64_t Publication::holders() const {
   return most;
 }
 
-Publications::Publications(SharingLimits limits) : limits_(limits) {}
+Publications::Publications(MemoryLedger& ledger, SharingLimits limits)
+    : ledger_(ledger), limits_(limits) {}
 Publications::~Publications() = default;
 
 absl::Status Publications::Restore(const std::string& folder, Runtime& runtime) {
@@ -130,7 +131,7 @@ absl::Status Publications::Check(const Draft& draft) const {
 
 std::shared_ptr<PublishedBytes> Publications::ChargedTo(const std::string& user) {
   std::shared_ptr<PublishedBytes>& charged = charged_[user];
-  if (charged == nullptr) charged = std::make_shared<PublishedBytes>(user);
+  if (charged == nullptr) charged = std::make_shared<PublishedBytes>(ledger_, user);
   return charged;
 }
 
@@ -163,7 +164,7 @@ absl::StatusOr<std::shared_ptr<Publication>> Publications::Charge(Draft draft) {
     }
   }
   const std::shared_ptr<PublishedBytes> charged = ChargedTo(draft.owner);
-  const uint64_t present = charged->bytes.load(std::memory_order_relaxed);
+  const uint64_t present = charged->account.bytes();
   if (fresh > limits_.max_published_bytes || present > limits_.max_published_bytes - fresh) {
     return ResourceExhausted(
         "'{}' needs {} bytes: '{}' has published {} of the limit of {}, which counts what others "
@@ -269,7 +270,7 @@ Publications::Stats Publications::stats() {
   absl::MutexLock lock(&mu_);
   stats.publications = publications_.size();
   for (const auto& [user, charged] : charged_) {
-    stats.bytes += charged->bytes.load(std::memory_order_relaxed);
+    stats.bytes += charged->account.bytes();
   }
   return stats;
 }

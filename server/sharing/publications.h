@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "core/runtime/runtime.h"
+#include "server/memory/memory_ledger.h"
 
 namespace tensord {
 
@@ -48,10 +50,11 @@ inline constexpr std::string_view kEverybody = "*";  // among readers: every use
 
 // What a user is charged for.
 struct PublishedBytes {
-  explicit PublishedBytes(std::string user) : user(std::move(user)) {}
+  PublishedBytes(MemoryLedger& ledger, const std::string& owner)
+      : user(owner), account(ledger, "", owner, std::numeric_limits<uint64_t>::max()) {}
 
   const std::string user;
-  std::atomic<uint64_t> bytes = 0;  // relaxed: added under the lock of Publications
+  MemoryLedger::Account account;
 };
 
 class PublishedBuffer : public std::enable_shared_from_this<PublishedBuffer> {
@@ -106,7 +109,7 @@ class Publications {
     std::vector<Tensor> tensors;
   };
 
-  explicit Publications(SharingLimits limits = {});
+  explicit Publications(MemoryLedger& ledger, SharingLimits limits = {});
   ~Publications();
 
   // From now on publications are kept in that folder; those that are there are published again.
@@ -144,6 +147,7 @@ class Publications {
   void Insert(PublicationRef publication);
   uint64_t CountOf(const std::string& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  MemoryLedger& ledger_;
   const SharingLimits limits_;
   std::unique_ptr<Snapshots> snapshots_;  // null: in memory only
   std::atomic<uint64_t> rejected_ = 0;    // relaxed: only shown

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "server/memory/memory_ledger.h"
 #include "server/session/fake_runtime.h"
 #include "server/sharing/publications.h"
 
@@ -53,12 +54,13 @@ class SharingTest : public testing::Test {
     return files;
   }
 
+  MemoryLedger ledger_{uint64_t{1} << 40};
   FakeRuntime runtime_;
   std::string folder_;
 };
 
 TEST_F(SharingTest, ReadersAreTheOwnerAndWhoIsNamed) {
-  Publications publications;
+  Publications publications(ledger_);
   const struct {
     const char* name;
     std::vector<std::string> readers;
@@ -90,7 +92,7 @@ TEST_F(SharingTest, ReadersAreTheOwnerAndWhoIsNamed) {
 }
 
 TEST_F(SharingTest, BytesAreTheOwnersUntilTheLastHolderIsGone) {
-  Publications publications({.max_published_bytes = 16, .max_publications = 2});
+  Publications publications(ledger_, {.max_published_bytes = 16, .max_publications = 2});
   const BufferRef buffer = NewBuffer({1, 2});
   PublicationRef first = *publications.Publish(Draft("alice", "a", buffer));
   // The same memory under another name, known by what the session has of it.
@@ -120,7 +122,7 @@ TEST_F(SharingTest, BytesAreTheOwnersUntilTheLastHolderIsGone) {
 }
 
 TEST_F(SharingTest, TheSameAgainChangesNothing) {
-  Publications publications;
+  Publications publications(ledger_);
   const BufferRef buffer = NewBuffer({1});
   const PublicationRef first = *publications.Publish(Draft("alice", "a", buffer));
   EXPECT_EQ(*publications.Publish(Draft("alice", "a", buffer)), first);
@@ -134,7 +136,7 @@ TEST_F(SharingTest, TheSameAgainChangesNothing) {
 TEST_F(SharingTest, WhatIsSavedIsFoundAgain) {
   const BufferRef tied = NewBuffer({1, 2, 3});
   {
-    Publications publications;
+    Publications publications(ledger_);
     ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
     Publications::Draft draft = Draft("alice", std::string("any\0/\n", 6), tied);
     draft.readers = {"bob"};
@@ -147,11 +149,11 @@ TEST_F(SharingTest, WhatIsSavedIsFoundAgain) {
     ASSERT_TRUE(publications.Publish(Draft("bob", "b", NewBuffer({1}))).ok());
     ASSERT_TRUE(publications.Publish(Draft("bob", "b", NewBuffer({2}))).ok());
     ASSERT_TRUE(publications.Unpublish("alice", "gone").ok());
-    Publications second;
+    Publications second(ledger_);
     EXPECT_THAT(second.Restore(folder_, runtime_).ToString(), HasSubstr("another daemon uses it"));
   }
   EXPECT_EQ(Files().size(), 2);
-  Publications publications;
+  Publications publications(ledger_);
   ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
   ASSERT_EQ(publications.List("", true).size(), 2);
   const PublicationRef found = *publications.Find("bob", "alice", std::string("any\0/\n", 6));
@@ -166,7 +168,7 @@ TEST_F(SharingTest, WhatIsSavedIsFoundAgain) {
 
 TEST_F(SharingTest, AChangedFileIsSetAsideWhereverItIsChanged) {
   {
-    Publications publications;
+    Publications publications(ledger_);
     ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
     ASSERT_TRUE(publications.Publish(Draft("alice", "a", NewBuffer({1, 2, 3}))).ok());
   }
@@ -184,7 +186,7 @@ TEST_F(SharingTest, AChangedFileIsSetAsideWhereverItIsChanged) {
     fs::create_directory(folder_);
     std::ofstream(path, std::ios::binary) << data;
     const MemoryStats before = runtime_.device().allocator().stats();
-    Publications publications;
+    Publications publications(ledger_);
     ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
     EXPECT_EQ(publications.stats().publications, 0);
     EXPECT_EQ(runtime_.device().allocator().stats().in_use_bytes, before.in_use_bytes);
@@ -197,7 +199,7 @@ TEST_F(SharingTest, AChangedFileIsSetAsideWhereverItIsChanged) {
   fs::remove_all(folder_);
   fs::create_directory(folder_);
   std::ofstream(folder_ + "/other.published", std::ios::binary) << whole;
-  Publications publications;
+  Publications publications(ledger_);
   ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
   EXPECT_EQ(publications.stats().rejected, 1);
 }

@@ -70,18 +70,21 @@ absl::StatusOr<std::string> Sessions(const Daemon& daemon, absl::Span<const std:
   if (reply.sessions_size() == 0) return std::string("no sessions\n");
   std::vector<std::vector<std::string>> rows = {{"SESSION", "USER", "CLIENT", "STATE", "AGE",
                                                  "IDLE", "MEMORY", "HANDLES", "RUNS", "DEVICE TIME",
-                                                 "UP", "DOWN"}};
+                                                 "MEMORY TIME", "COMPILE", "UP", "DOWN"}};
   for (const auto& session : reply.sessions()) {
     const v1::CountersReply& c = session.counters();
     const std::string state =
         session.parked() ? fmt::format("parked, {} left", FormatAge(session.lease_ms_left()))
                          : "connected";
-    rows.push_back({session.session_id(), session.user(), session.client_name(), state,
-                    FormatAge(session.age_ms()), FormatAge(session.last_command_ms_ago()),
-                    FormatBytes(c.live_bytes()), std::to_string(c.live_handles()),
-                    std::to_string(c.programs_run()),
-                    fmt::format("{:.3f}s", static_cast<double>(c.device_ns()) / 1e9),
-                    FormatBytes(c.bytes_uploaded()), FormatBytes(c.bytes_downloaded())});
+    rows.push_back(
+        {session.session_id(), session.user(), session.client_name(), state,
+         FormatAge(session.age_ms()), FormatAge(session.last_command_ms_ago()),
+         FormatBytes(c.live_bytes()), std::to_string(c.live_handles()),
+         std::to_string(c.programs_run()),
+         fmt::format("{:.3f}s", static_cast<double>(c.device_ns()) / 1e9),
+         FormatBytes(c.byte_seconds()) + "*s",
+         fmt::format("{:.3f}s", static_cast<double>(c.compile_ns() + c.schedule_ns()) / 1e9),
+         FormatBytes(c.bytes_uploaded()), FormatBytes(c.bytes_downloaded())});
   }
   return FormatTable(rows);
 }
@@ -144,6 +147,70 @@ absl::StatusOr<std::string> Unpublish(const Daemon& daemon, absl::Span<const std
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::Unpublish, &reply, request));
   if (daemon.options().json) return Json(reply);
   return fmt::format("'{}' is not published any more; who has attached it keeps it\n", names[0]);
+}
+
+std::string Seconds(uint64_t ns) { return fmt::format("{:.6f}s", static_cast<double>(ns) / 1e9); }
+
+constexpr std::pair<v1::ExplainReply::Cause, const char*> kCauses[] = {
+    {v1::ExplainReply::CAUSE_NOTHING, "nothing"},
+    {v1::ExplainReply::CAUSE_TURN, "its turn on the device"},
+    {v1::ExplainReply::CAUSE_PROGRAM, "its program, which is being compiled"},
+    {v1::ExplainReply::CAUSE_COMPILES, "programs that are compiled before"},
+    {v1::ExplainReply::CAUSE_TENSOR, "an operand that is on its way"},
+    {v1::ExplainReply::CAUSE_READERS, "downloads and copies of what it overwrites"},
+    {v1::ExplainReply::CAUSE_RUNS, "runs of the session on the device"}};
+
+std::string HoldersTable(const google::protobuf::RepeatedPtrField<v1::DeviceHolders>& devices) {
+  std::vector<std::vector<std::string>> rows = {{"DEVICE", "SESSION", "USER", "HOLDS"}};
+  for (const v1::DeviceHolders& device : devices) {
+    for (const v1::DeviceHolders::Holder& holder : device.holders()) {
+      rows.push_back({device.device(),
+                      holder.session_id().empty() ? "(published)" : holder.session_id(),
+                      holder.user(), FormatBytes(holder.bytes())});
+    }
+    const uint64_t rest =
+        device.in_use_bytes() - std::min(device.in_use_bytes(), device.tensor_bytes());
+    rows.push_back({device.device(), "(runs)", "", FormatBytes(rest)});
+    const uint64_t free =
+        device.capacity_bytes() - std::min(device.capacity_bytes(), device.in_use_bytes());
+    rows.push_back({device.device(), "(free)", "", FormatBytes(free)});
+  }
+  return FormatTable(rows);
+}
+
+absl::StatusOr<std::string> Memory(const Daemon& daemon, absl::Span<const std::string>) {
+  v1::GetMemoryReply reply;
+  TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::GetMemory, &reply));
+  if (daemon.options().json) return Json(reply);
+  return HoldersTable(reply.devices());
+}
+
+absl::StatusOr<std::string> Explain(const Daemon& daemon, absl::Span<const std::string> names) {
+  v1::ExplainSessionRequest request;
+  request.set_session_id(names[0]);
+  v1::ExplainReply reply;
+  TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::ExplainSession, &reply, request));
+  if (daemon.options().json) return Json(reply);
+  std::string text = fmt::format("{} commands wait, {} programs are being compiled\n",
+                                 reply.commands(), reply.compiling());
+  for (const auto& [cause, name] : kCauses) {
+    if (cause != reply.cause()) continue;
+    text += fmt::format("waits for {}", name);
+  }
+  if (!reply.what().empty())
+    text += fmt::format(": {}, for {}", reply.what(), Seconds(reply.waiting_ns()));
+  text += "\n";
+  for (const v1::ExplainReply::Queue& queue : reply.queues()) {
+    text += fmt::format(
+        "{}: {} of {} in line, {} before it; on the device {} runs of its own ({}) and {} of "
+        "others "
+        "({}); starts in about {}\n",
+        queue.device(), queue.place(), queue.waiting(), Seconds(queue.ns_before()),
+        queue.own_runs(), Seconds(queue.own_ns()), queue.other_runs(), Seconds(queue.other_ns()),
+        Seconds(queue.starts_in_ns()));
+  }
+  for (const v1::ExplainReply::Miss& miss : reply.misses()) text += miss.text() + "\n";
+  return text;
 }
 
 absl::StatusOr<std::string> Drain(const Daemon& daemon, absl::Span<const std::string>) {
@@ -217,6 +284,9 @@ absl::Span<const Command> Commands() {
       {"published", "", 0, 0, Published, "tensors that users share, by name"},
       {"published remove", "NAME [OWNER]", 1, 2, Unpublish,
        "take a publication back: yours, or anybody's for administrators"},
+      {"memory", "", 0, 0, Memory, "who holds the memory of each device"},
+      {"explain", "SESSION", 1, 1, Explain,
+       "what a session waits for, and why it missed the cache"},
       {"cache stats", "", 0, 0, CacheStats, "compiled plans and kernels: kept, found, compiled"},
       {"cache clear", "", 0, 0, CacheClear, "forget compiled plans and kernels, on disk as well"},
       {"drain", "", 0, 0, Drain, "finish accepted work, take no more, and end the daemon"},

@@ -26,7 +26,7 @@ from tensord.autograd import (
     set_grad_enabled,
 )
 from tensord.compiled import autocast, compile
-from tensord.connection import TLS, connect, counters, current, synchronize
+from tensord.connection import TLS, bill, connect, counters, current, explain, memory, synchronize
 from tensord.context import Context
 from tensord.creation import (
     Variable,

@@ -102,6 +102,42 @@ def counters() -> dict[str, Any]:
     return current().counters()
 
 
+def bill() -> dict[str, float]:
+    """What the session has cost: device, compile and byte seconds, and bytes moved.
+
+    `device_seconds` is what its runs took on devices, by their clocks; `byte_seconds` the memory of its
+    tensors, times how long it held them; `compile_seconds` scheduling and compiling, summed over
+    threads; `bytes_not_sent` uploads whose bytes the daemon had already. `Client.counters()` of a
+    client that was closed is the bill of the whole session.
+    """
+    cost = counters()
+    cost["compile_seconds"] += cost["schedule_seconds"]
+    names = ("device_seconds", "byte_seconds", "compile_seconds", "bytes_uploaded", "bytes_downloaded",
+             "bytes_not_sent")
+    return {name: cost[name] for name in names}
+
+
+def explain() -> dict[str, Any]:
+    """What the session waits for, why its last programs had to be compiled, who holds the memory.
+
+    `waits_for` is "nothing", or what holds up the first command that the daemon has not executed:
+    "turn" (runs on the device, and in line before it), "program" (it is being compiled), "compiles" (as
+    many as may be are), "tensor" (an operand on its way), "readers" (of a tensor that it would
+    overwrite), "runs" (as many as may be are on the device, or they have the memory). `what` names the
+    command, `queues` its place in the line of each device: what is ahead, of this session and of
+    others, and an estimate of when it starts. `misses` are the last programs that had no plan, each
+    with the nearest one that the same user had, and in what they differ. `memory` has the holders of
+    each device's memory by session.
+    """
+    return current().explain()
+
+
+def memory() -> dict[str, dict[str, Any]]:
+    """Who holds the memory of each device: bytes by session, and what there is in all."""
+    return {device["device"]: {key: value for key, value in device.items() if key != "device"}
+            for device in explain()["memory"]}
+
+
 def synchronize() -> None:
     """Waits until the device has done everything that was sent to it."""
     current().synchronize()
@@ -258,4 +294,5 @@ def _exit(self: Client, *exception: object) -> None:
 setattr(Client, "__enter__", _enter)
 setattr(Client, "__exit__", _exit)
 
-__all__ = ["Client", "TLS", "TensordError", "connect", "counters", "current", "synchronize"]
+__all__ = ["Client", "TLS", "TensordError", "bill", "connect", "counters", "current", "explain", "memory",
+           "synchronize"]

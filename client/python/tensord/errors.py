@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 
 class TensordError(Exception):
     """What tensord raises. The message names the thing, the rule and the values."""
@@ -43,7 +45,20 @@ class PermissionDeniedError(TensordError, PermissionError):
 
 
 class ResourceExhaustedError(TensordError, MemoryError):
-    """A limit of the daemon, of memory for example."""
+    """A limit of the daemon, of memory for example.
+
+    `subject` is what there is not enough of ("session:session-3", "user:alice", "device:CPU:0"), with
+    its `limit`, the `use` of it and what was `needed`. `retry_after` is in how many seconds it may work,
+    None if waiting does not help. `holders` are the sessions that hold most of it, and how much. All
+    of it is None for limits that are not shared.
+    """
+
+    subject: Optional[str] = None
+    limit: Optional[int] = None
+    use: Optional[int] = None
+    needed: Optional[int] = None
+    retry_after: Optional[float] = None
+    holders: Optional[dict[str, int]] = None
 
 
 class FailedPreconditionError(TensordError, RuntimeError):
