@@ -1,6 +1,7 @@
 // grpc.health.v1 of a daemon whose devices hang and come back.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <thread>
 
@@ -44,6 +45,32 @@ TEST_F(HealthTest, ADeviceThatHangsIsNotServingAndTheOthersAre) {
   EXPECT_EQ(Check(""), HealthCheckResponse::NOT_SERVING);
   runtime_->device().Unhold();
   EXPECT_EQ(Check(""), HealthCheckResponse::SERVING);
+}
+
+TEST_F(HealthTest, ListHasWhatIsKnownOfAll) {
+  Start(absl::ZeroDuration());
+  const auto list = [&] {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthListResponse reply;
+    EXPECT_TRUE(stub_->List(&context, {}, &reply).ok());
+    std::map<std::string, HealthCheckResponse::ServingStatus> statuses;
+    for (const auto& [service, status] : reply.statuses()) statuses[service] = status.status();
+    return statuses;
+  };
+  constexpr auto kUnknown = HealthCheckResponse::UNKNOWN;
+  constexpr auto kServing = HealthCheckResponse::SERVING;
+  using Statuses = std::map<std::string, HealthCheckResponse::ServingStatus>;
+  EXPECT_EQ(
+      list(),
+      (Statuses{{"", kUnknown}, {"tensord.device.0", kUnknown}, {"tensord.device.1", kUnknown}}));
+  Check("tensord.device.1");
+  EXPECT_EQ(
+      list(),
+      (Statuses{{"", kUnknown}, {"tensord.device.0", kUnknown}, {"tensord.device.1", kServing}}));
+  Check("");
+  EXPECT_EQ(
+      list(),
+      (Statuses{{"", kServing}, {"tensord.device.0", kServing}, {"tensord.device.1", kServing}}));
 }
 
 TEST_F(HealthTest, WatchTellsWhatTheProbesFind) {

@@ -93,7 +93,9 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
       session_service_(registry_, calls_, authenticator_, files_pool_),
       admin_service_(registry_, calls_, authenticator_, files_pool_, options.drain),
       health_service_(*runtime_, calls_, options.probes),
-      state_metrics_(std::make_shared<StateMetrics>(registry_, options.metrics_sessions)) {}
+      state_metrics_(std::make_shared<StateMetrics>(
+          registry_, [this](size_t device) { return health_service_.Last(device); },
+          options.metrics_sessions)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Runtime> runtime) {

@@ -477,20 +477,6 @@ absl::Status Connection::Wait(uint64_t handle, absl::Time deadline,
   return Decode(reply.status());
 }
 
-absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
-  TD_RETURN_IF_ERROR(CheckFork());
-  if (const std::optional<v1::CountersReply> bill = link_->bill()) return *bill;
-  TD_RETURN_IF_ERROR(status());
-  v1::CountersRequest request;
-  request.set_session_token(welcome().session_token());
-  v1::CountersReply reply;
-  TD_RETURN_IF_ERROR(Call(deadline, [&](grpc::ClientContext& context) {
-    return CallOnce(*stub_, &v1::SessionService::Stub::PrepareAsyncCounters, context, request,
-                    reply);
-  }));
-  return reply;
-}
-
 template <typename Reply, typename Prepare, typename Request>
 absl::StatusOr<Reply> Connection::Ask(Prepare prepare, Request request, absl::Time deadline) {
   TD_RETURN_IF_ERROR(status());
@@ -501,6 +487,13 @@ absl::StatusOr<Reply> Connection::Ask(Prepare prepare, Request request, absl::Ti
   });
   TD_RETURN_IF_ERROR(done);
   return reply;
+}
+
+absl::StatusOr<v1::CountersReply> Connection::Counters(absl::Time deadline) {
+  TD_RETURN_IF_ERROR(CheckFork());
+  if (const std::optional<v1::CountersReply> bill = link_->bill()) return *bill;
+  return Ask<v1::CountersReply>(&v1::SessionService::Stub::PrepareAsyncCounters,
+                                v1::CountersRequest(), deadline);
 }
 
 absl::StatusOr<v1::PublishReply> Connection::Publish(v1::PublishRequest request,

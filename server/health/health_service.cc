@@ -131,6 +131,22 @@ grpc::ServerUnaryReactor* HealthServiceImpl::Check(grpc::CallbackServerContext* 
   return reactor;
 }
 
+grpc::ServerUnaryReactor* HealthServiceImpl::List(
+    grpc::CallbackServerContext* context, const grpc::health::v1::HealthListRequest* /*request*/,
+    grpc::health::v1::HealthListResponse* reply) {
+  return AnswerNow(calls_, context, "List", [&]() -> absl::Status {
+    std::vector<std::string> services = {""};
+    for (size_t device = 0; device < prober_.devices(); ++device) {
+      services.push_back(kDevice + std::to_string(device));
+    }
+    for (const std::string& service : services) {
+      (*reply->mutable_statuses())[service].set_status(
+          Known(service).value_or(HealthCheckResponse::UNKNOWN));
+    }
+    return absl::OkStatus();
+  });
+}
+
 grpc::ServerWriteReactor<HealthCheckResponse>* HealthServiceImpl::Watch(
     grpc::CallbackServerContext* /*context*/, const HealthCheckRequest* request) {
   const auto call = WatchCall::Start(calls_, request->service());

@@ -1,5 +1,5 @@
 // grpc.health.v1: the daemon under the empty name, and each device as "tensord.device.0" and so on.
-// Check runs a probe; Watch tells what the last one said, and tells again when that changes.
+// Check runs a probe; List and Watch tell what the last one said, Watch again when that changes.
 //
 // Thread-safe.
 #pragma once
@@ -25,6 +25,9 @@ class HealthServiceImpl final : public grpc::health::v1::Health::CallbackService
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
                                   const grpc::health::v1::HealthCheckRequest* request,
                                   grpc::health::v1::HealthCheckResponse* reply) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const grpc::health::v1::HealthListRequest* request,
+                                 grpc::health::v1::HealthListResponse* reply) override;
   grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
       grpc::CallbackServerContext* context,
       const grpc::health::v1::HealthCheckRequest* request) override;

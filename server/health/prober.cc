@@ -16,14 +16,15 @@ namespace {
 // How often a probe under way looks whether the daemon ends.
 constexpr absl::Duration kGlance = absl::Milliseconds(100);
 
-// The sum of two inputs, which are both 1.
+// Two inputs, which are both 1, and where their sum goes: memory of the probe's own, so that it
+// works when others have all the rest.
 std::unique_ptr<Program> ProbeProgram() {
   auto program = std::make_unique<Program>();
   program->name = "health";
   const Node* x = program->graph.Param(0, DType::kFloat32, {1});
   const Node* y = program->graph.Param(1, DType::kFloat32, {1});
-  program->inputs = {x, y};
-  program->outputs = {{.value = program->graph.Make(Op::kAdd, {x, y})}};
+  program->inputs = {x, y, program->graph.Param(2, DType::kFloat32, {1})};
+  program->outputs = {{.value = program->graph.Make(Op::kAdd, {x, y}), .overwrites = 2}};
   return program;
 }
 
@@ -108,9 +109,13 @@ absl::Status Prober::Run(Probe& probe) {
   Device& device = *probe.device;
   if (probe.pending == 0) TD_RETURN_IF_ERROR(Submit(probe), "{}: health", device.name());
   Timeline& timeline = device.timeline();
-  // Relaxed: only whether it moves counts.
-  const auto reached = [&] { return timeline.signal()->value.load(std::memory_order_relaxed); };
-  uint64_t before = reached();
+  // Runs that end, and within a run launches that begin and end. Relaxed: only whether it moves
+  // counts.
+  const auto progress = [&] {
+    return std::pair(timeline.signal()->value.load(std::memory_order_relaxed),
+                     device.progress().steps);
+  };
+  auto before = progress();
   absl::Time moved = absl::Now();
   absl::Status waited;
   for (;;) {
@@ -120,22 +125,23 @@ absl::Status Prober::Run(Probe& probe) {
       absl::MutexLock lock(&mu_);
       if (stopping_) return Cancelled("the daemon is shutting down");
     }
-    if (const uint64_t now = reached(); now != before) {
+    if (const auto now = progress(); now != before) {
       before = now;
       moved = absl::Now();
     }
     if (absl::Now() - moved >= options_.patience) {
-      return DeadlineExceeded("{}: a probe did not come back, and no run has ended for {}",
-                              device.name(), absl::FormatDuration(options_.patience));
+      return DeadlineExceeded(
+          "{}: a probe did not come back, and no launch or run has ended for {}", device.name(),
+          absl::FormatDuration(options_.patience));
     }
   }
   probe.pending = 0;
-  const BufferRef result = std::exchange(probe.result, nullptr);
   TD_RETURN_IF_ERROR(waited, "{}: health", device.name());
-  const void* data = result->memory->host_address();
+  void* data = probe.result->memory->host_address();
   if (!device.executes() || data == nullptr) return absl::OkStatus();
   float sum;
   std::memcpy(&sum, data, sizeof(sum));
+  std::memset(data, 0, sizeof(sum));  // the next one has to compute it again
   if (sum == 2) return absl::OkStatus();
   return Internal("{}: a probe computed {} for 1 + 1", device.name(), sum);
 }
@@ -146,19 +152,19 @@ absl::Status Prober::Submit(Probe& probe) {
     TD_ASSIGN_OR_RETURN(probe.executable,
                         runtime_.Prepare(*ProbeProgram(), *probe.device, &unused));
   }
-  if (probe.one == nullptr) {
-    auto one = std::make_shared<Buffer>();
-    one->dtype = DType::kFloat32;
-    one->shape = {1};
-    TD_ASSIGN_OR_RETURN(one->memory, probe.device->allocator().Allocate(sizeof(float)));
-    const float value = 1;
-    if (void* to = one->memory->host_address()) std::memcpy(to, &value, sizeof(value));
-    probe.one = std::move(one);
+  for (const auto& [buffer, value] :
+       {std::pair(&probe.one, 1.0f), std::pair(&probe.result, 0.0f)}) {
+    if (*buffer != nullptr) continue;
+    auto made = std::make_shared<Buffer>();
+    made->dtype = DType::kFloat32;
+    made->shape = {1};
+    TD_ASSIGN_OR_RETURN(made->memory, probe.device->allocator().Allocate(sizeof(value)));
+    if (void* to = made->memory->host_address()) std::memcpy(to, &value, sizeof(value));
+    *buffer = std::move(made);
   }
-  const BufferRef inputs[] = {probe.one, probe.one};
+  const BufferRef inputs[] = {probe.one, probe.one, probe.result};
   TD_ASSIGN_OR_RETURN(tensord::Run run, runtime_.Submit(probe.executable, inputs, {}));
   probe.pending = run.done;
-  probe.result = std::move(run.outputs[0]);
   return absl::OkStatus();
 }
 

@@ -5,8 +5,9 @@
 //   prober.Check(device, [](const absl::Status& status) { ... });   // probes now
 //   prober.Last(device);                                            // what the last probe said
 //
-// A device that still ends runs is alive, however long its queue: the probe waits as long as it
-// makes progress. Of a device that does not, no second probe is queued behind the first.
+// A device that still ends runs, or launches of one, is alive, however long its queue: the probe
+// waits as long as it makes progress. Of a device that does not, no second probe is queued behind
+// the first.
 //
 // Thread-safe.
 #pragma once

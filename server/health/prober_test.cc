@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "server/session/fake_runtime.h"
 
@@ -53,6 +54,21 @@ TEST_F(ProberTest, ADeviceThatHangsIsFoundAndOneThatComesBackAsWell) {
   EXPECT_TRUE(Check().ok());
   prober_.Stop();
   EXPECT_EQ(changes_, 3);
+}
+
+TEST_F(ProberTest, ALongRunWhoseLaunchesEndIsWaitedFor) {
+  runtime_.device().Hold();
+  runtime_.device().SetBusy(true);
+  std::thread check([&] { EXPECT_TRUE(Check().ok()); });
+  runtime_.device().AwaitLooks(5);  // of kPatience each
+  runtime_.device().Unhold();
+  check.join();
+}
+
+TEST_F(ProberTest, ADeviceThatOthersHaveFilledIsHealthy) {
+  EXPECT_TRUE(Check().ok());
+  runtime_.device().SetCapacity(0);
+  EXPECT_TRUE(Check().ok());
 }
 
 TEST_F(ProberTest, WithoutMemoryItIsNotHealthy) {

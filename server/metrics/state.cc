@@ -157,8 +157,13 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
   out.Gauge("tensord_draining", "1 while the daemon refuses new work because it is to end",
             registry_.going_away());
   Runtime& runtime = registry_.engine().runtime;
-  for (Device* device : runtime.devices()) {
-    CollectDevice(*device, registry_.engine().scheduler, registry_.engine().ledger, out);
+  for (size_t i = 0; i < runtime.devices().size(); ++i) {
+    Device& device = *runtime.devices()[i];
+    CollectDevice(device, registry_.engine().scheduler, registry_.engine().ledger, out);
+    if (const std::optional<absl::Status> health = health_(i)) {
+      out.Gauge("tensord_device_healthy", "1 if the last probe computed what it should in time",
+                health->ok(), {{"device", device.name()}});
+    }
   }
 
   const std::vector<std::shared_ptr<Session>> sessions = registry_.List();

@@ -9,6 +9,9 @@
 #include <prometheus/metric_family.h>
 
 #include <atomic>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "server/session/registry.h"
@@ -18,14 +21,17 @@ namespace tensord {
 class StateMetrics final : public prometheus::Collectable {
  public:
   // The `max_sessions` sessions that hold most have metrics of their own; the others are one.
-  StateMetrics(SessionRegistry& registry, int max_sessions)
-      : registry_(registry), max_sessions_(max_sessions) {}
+  // `health` is what the last probe of a device said, if there was one.
+  using Health = std::function<std::optional<absl::Status>(size_t device)>;
+  StateMetrics(SessionRegistry& registry, Health health, int max_sessions)
+      : registry_(registry), health_(std::move(health)), max_sessions_(max_sessions) {}
 
   void SetMaxSessions(int count) { max_sessions_.store(count, std::memory_order_relaxed); }
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   SessionRegistry& registry_;
+  const Health health_;
   std::atomic<int> max_sessions_;  // relaxed: nothing hangs on it
   const absl::Time started_ = absl::Now();
 };

@@ -94,7 +94,22 @@ class FakeDevice final : public Device, private Allocator {
     return Unimplemented("the fake has no kernels");
   }
   absl::Status Submit(CommandList) override { return Unimplemented("the fake has no commands"); }
-  Progress progress() override { return {}; }
+  Progress progress() override {
+    absl::MutexLock lock(&mu_);
+    ++looks_;
+    if (busy_) ++steps_;
+    return {.steps = steps_};
+  }
+  // From look to look it has begun or ended a launch.
+  void SetBusy(bool busy) {
+    absl::MutexLock lock(&mu_);
+    busy_ = busy;
+  }
+  void AwaitLooks(uint64_t looks) {
+    absl::MutexLock lock(&mu_);
+    const auto looked = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return looks_ >= looks; };
+    mu_.Await(absl::Condition(&looked));
+  }
   // Once it is the oldest.
   void Abandon(uint64_t value, const absl::Status& why) override {
     {
@@ -220,6 +235,9 @@ class FakeDevice final : public Device, private Allocator {
   uint64_t capacity_ ABSL_GUARDED_BY(mu_) = uint64_t{1} << 30;
   uint64_t in_use_ ABSL_GUARDED_BY(mu_) = 0;
   int trims_ ABSL_GUARDED_BY(mu_) = 0;
+  bool busy_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t looks_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, absl::Status> abandoned_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<uint64_t, std::function<void()>>> work_ ABSL_GUARDED_BY(mu_);
 };

@@ -4,6 +4,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import time
 import urllib.request
 
 import tensord
@@ -48,10 +49,12 @@ def values(checked):
 def test_metrics_md_lists_what_a_daemon_says(tmp_path):
     rows = re.findall(r"^\| `(tensord_\w+)` \| (\w+) \| (.*?) ?\| (.*) \|$", (ROOT / "docs/metrics.md").read_text(), re.M)
     documented = {name: (kind, [label for label in labels.split(", ") if label], text) for name, kind, labels, text in rows}
-    with Daemon(tmp_path, "--metrics-listen=localhost:0") as daemon, tensord.connect(daemon.address):
+    flags = "--metrics-listen=localhost:0", "--probe-interval=10ms"
+    with Daemon(tmp_path, *flags) as daemon, tensord.connect(daemon.address):
         x = tensord.rand(512, 512)
         (x @ x).numpy()
-        families = scrape(daemon)
+        while "tensord_device_healthy" not in (families := scrape(daemon)):  # there was no probe yet
+            time.sleep(0.01)
     told = {
         name: (family["TYPE"], family["labels"], family["HELP"])
         for name, family in families.items()
