@@ -310,15 +310,14 @@ absl::Status CheckOverwritten(const CapturedProgram& captured, absl::Span<const 
 
 // What the call reads, as it is before it is computed.
 void Note(const CapturedProgram& captured, absl::Span<const StateRef> arguments,
-          absl::Span<const StateRef> tensors, bool wants_gradient,
-          std::shared_ptr<CapturedCall>& call) {
+          absl::Span<const StateRef> tensors, bool wanted, std::shared_ptr<CapturedCall>& call) {
   if (call == nullptr) {
     call = std::make_shared<CapturedCall>();
     call->name = captured.name;
     call->arguments.assign(arguments.begin(), arguments.end());
     call->reads = captured.reads;
   }
-  if (!captured.body || !(wants_gradient || call->body)) return;
+  if (!captured.body || !(wanted || call->body)) return;
   call->body = captured.body;
   call->inputs.resize(tensors.size());
   for (size_t slot = 0; slot < tensors.size(); ++slot) {
@@ -422,7 +421,6 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     }
     tensors.clear();
     std::vector<ValueRef> waiting;
-    bool wants_gradient = false;
     for (const CapturedProgram::Input& input : captured.inputs) {
       if (input.fixed) {
         tensors.push_back(nullptr);
@@ -439,12 +437,10 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
       if (!value.buffer) waiting.push_back(tensor->value);
       wanted |= GradEnabled() && IsFloat(value.dtype) &&
                 (tensor->requires_grad || value.differentiable || value.target);
-      wants_gradient |= IsFloat(value.dtype) && (tensor->requires_grad || !value.leaf ||
-                                                 value.call || value.differentiable);
       tensors.push_back(tensor);
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
-    if (GradEnabled()) Note(captured, arguments, tensors, wants_gradient, call);
+    if (GradEnabled()) Note(captured, arguments, tensors, wanted, call);
     if (wanted && !captured.body) NoteBelow(tensors, *call);
     if (waiting.empty() && assigned_.empty() && !HasDrawn()) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));

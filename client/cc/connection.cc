@@ -274,9 +274,10 @@ absl::Status Connection::UploadChunks(v1::UploadChunk first, uint64_t handle, co
   const bool may_end_early = welcome().lease_ms() > 0;
   if (segment && segment->size() < bytes && !may_end_early) segment = {};
   if (segment) chunk_bytes = std::clamp(bytes / kPieces, kSmallestPiece, kLargestPiece);
-  // A recording is to be played where the bytes may not be known.
-  bool looks =
-      bytes >= kContentBytes && may_end_early && !IsRecording() && link_->MayBeKnown(bytes);
+  // Through a segment bytes are sent faster than they are hashed. A recording is to be played where
+  // they may not be known.
+  bool looks = !segment && bytes >= kContentBytes && may_end_early && !IsRecording() &&
+               link_->MayBeKnown(bytes);
   bool asks_first = looks;
   absl::Status unreadable;
   // Sends `chunk` without data, or chunks with data from `begin` to `end`. The reply says how many

@@ -6,6 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 import tensord
+from daemon_fixtures import daemon_with_tokens
 from tensord import Tensor
 from tensord.connection import _binary
 from tensord.errors import ResourceExhaustedError
@@ -135,10 +136,13 @@ def test_explain_says_why_a_program_was_compiled(tmp_path):
 
 def test_bytes_that_the_user_has_on_the_daemon_are_not_sent_again(tmp_path):
     data = np.random.default_rng(0).integers(0, 255, 3 * MIB + 5, np.uint8)
-    with Daemon(tmp_path, "--devices=cpu") as daemon, tensord.connect(daemon.address):
+    with daemon_with_tokens(tmp_path, ["alice", "bob"]) as (_, connect), connect("alice"):
         first = Tensor(data).realize()
         assert tensord.bill()["bytes_uploaded"] == len(data) + SEED
-        with tensord.connect(daemon.address):
+        with connect("bob"):
+            Tensor(data).realize()
+            assert tensord.bill()["bytes_not_sent"] == 0  # what others have is nobody's business
+        with connect("alice"):
             second = Tensor(data)
             assert (second.numpy() == data).all()
             bill = tensord.bill()
@@ -157,7 +161,7 @@ def test_bytes_that_the_user_has_on_the_daemon_are_not_sent_again(tmp_path):
 
 
 def test_lengths_that_were_looked_for_in_vain_are_not_hashed_again(tmp_path):
-    with Daemon(tmp_path, "--devices=cpu") as daemon, tensord.connect(daemon.address):
+    with daemon_with_tokens(tmp_path, ["alice"]) as (_, connect), connect("alice"):
         held = [Tensor(np.full(2 * MIB, i, np.uint8)).realize() for i in range(4)]
         assert tensord.bill()["bytes_not_sent"] == 0
         # Two misses in a row: now these bytes would be found, and are not looked for.
@@ -165,6 +169,14 @@ def test_lengths_that_were_looked_for_in_vain_are_not_hashed_again(tmp_path):
         bill = tensord.bill()
         assert (bill["bytes_uploaded"], bill["bytes_not_sent"]) == (10 * MIB + SEED, 0)
         assert [tensor.numpy()[-1] for tensor in held] == [0, 1, 2, 3, 3]
+
+
+def test_on_one_machine_bytes_are_sent_rather_than_hashed(tmp_path):
+    data = np.zeros(2 * MIB, np.uint8)
+    with Daemon(tmp_path) as daemon, tensord.connect(daemon.address):
+        held = [Tensor(data).realize() for _ in range(2)]
+        assert (tensord.bill()["bytes_uploaded"], tensord.bill()["bytes_not_sent"]) == (2 * len(data) + SEED, 0)
+        assert all((tensor.numpy() == data).all() for tensor in held)
 
 
 def test_explain_knows_a_cache_of_another_build(tmp_path):

@@ -1,6 +1,5 @@
 """Tensors that processes share: docs/sharing.md."""
 
-import hashlib
 import json
 import os
 import re
@@ -14,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensord
-from tensord import TLS, Tensor, nn
+from daemon_fixtures import daemon_with_tokens
+from tensord import Tensor, nn
 from tensord.connection import _binary
 from tensord.testing import Daemon
 
@@ -187,24 +187,9 @@ def test_tied_tensors_and_dtypes_come_back_as_they_were(tmp_path):
 
 @pytest.fixture
 def people(tmp_path):
-    """A daemon with alice and bob by tokens; connect(name) is a session of theirs."""
-    pki = tmp_path / "pki"
-    pki.mkdir()
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "cert"],
-                   cwd=pki, check=True, capture_output=True)  # fmt: skip
-    tokens = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "bob", "carol")}
-    file = tmp_path / "tokens"
-    file.write_text("".join(f"{user} sha256:{hashlib.sha256(token.encode()).hexdigest()}\n" for user, token in tokens.items()))
-    file.chmod(0o600)
-    flags = [f"--tls-cert={pki / 'cert'}", f"--tls-key={pki / 'key'}", f"--auth-tokens={file}", "--listen=localhost:0"]
-    with Daemon(tmp_path, *flags, "--max-published-bytes=1MiB") as daemon:
-        port = re.search(r"address=localhost:(\d+)", daemon.log.read_text()).group(1)
-
-        def connect(name):
-            return tensord.connect(f"localhost:{port}", tls=TLS(ca=pki / "cert"), token=tokens[name], connect_timeout=20)
-
-        yield daemon, connect
+    """A daemon with alice, bob and carol by tokens; connect(name) is a session of theirs."""
+    with daemon_with_tokens(tmp_path, ("alice", "bob", "carol"), "--max-published-bytes=1MiB") as found:
+        yield found
 
 
 def test_who_may_attach(people):
