@@ -40,6 +40,11 @@ std::string Content::Hash() {
   return digest;
 }
 
+void Content::Prepare() {
+  absl::MutexLock hashing(&hashing_);
+  if (sha256_.empty()) sha256_ = Hash();
+}
+
 bool Content::CopyIfEqual(const std::string& sha256, char* to) {
   {
     absl::MutexLock hashing(&hashing_);

@@ -34,6 +34,8 @@ class Content {
 
   // The bytes are no longer these. Waits for a copy under way.
   void Drop();
+  // Hashes them, if nobody has: CopyIfEqual need not then.
+  void Prepare();
   // Copies all bytes if that is their SHA-256.
   bool CopyIfEqual(const std::string& sha256, char* to);
 

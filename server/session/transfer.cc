@@ -279,7 +279,14 @@ void Session::EndChunk(const UploadRequest& request, uint64_t bytes, bool by_seg
   parked(std::move(target));
 }
 
-size_t Session::Candidates(uint64_t bytes) { return engine_.contents.Find(Owner(), bytes).size(); }
+size_t Session::Candidates(uint64_t bytes) {
+  const auto found = engine_.contents.Find(Owner(), bytes);
+  // While the client hashes what it has.
+  for (const auto& content : found) {
+    engine_.compile_pool.Schedule([content] { content->Prepare(); });
+  }
+  return found.size();
+}
 
 void Session::Adopt(const UploadRequest& request, const UploadTarget& target, std::string sha256,
                     std::function<void(absl::StatusOr<bool>)> done) {
