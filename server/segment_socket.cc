@@ -1,6 +1,7 @@
 #include "server/segment_socket.h"
 
 #include <absl/strings/escaping.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/base/log.h"
@@ -28,10 +30,18 @@ constexpr size_t kPacketBytes = kTokenBytes + sizeof(uint64_t);
 // Of connections that have not sent their packet: above that the oldest goes.
 constexpr size_t kMaxWaiting = 64;
 
+struct Descriptors {
+  ~Descriptors() {
+    for (int descriptor : all) close(descriptor);
+  }
+  std::vector<int> all;
+};
+
 // The segment of one packet goes to its session.
 absl::Status Take(int connection, SessionRegistry& registry) {
   char packet[kPacketBytes];
   iovec part = {.iov_base = packet, .iov_len = sizeof(packet)};
+  // The space for one has room for two, so descriptors are counted rather than the bytes.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message = {};
   message.msg_iov = &part;
@@ -39,39 +49,48 @@ absl::Status Take(int connection, SessionRegistry& registry) {
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   const ssize_t got = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  int descriptor = -1;
   // The kernel closes what has no room here.
+  Descriptors descriptors;
   for (cmsghdr* each = got < 0 ? nullptr : CMSG_FIRSTHDR(&message); each != nullptr;
        each = CMSG_NXTHDR(&message, each)) {
-    if (each->cmsg_level == SOL_SOCKET && each->cmsg_type == SCM_RIGHTS &&
-        each->cmsg_len == CMSG_LEN(sizeof(int)) && descriptor < 0) {
-      std::memcpy(&descriptor, CMSG_DATA(each), sizeof(descriptor));
+    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = CMSG_LEN(0); at + sizeof(int) <= each->cmsg_len; at += sizeof(int)) {
+      std::memcpy(&descriptors.all.emplace_back(), CMSG_DATA(each) + (at - CMSG_LEN(0)),
+                  sizeof(int));
     }
   }
-  if (descriptor < 0) return InvalidArgument("a packet brings one descriptor");
-  const auto taken = [&]() -> absl::Status {
-    if (got != static_cast<ssize_t>(kPacketBytes)) {
-      return InvalidArgument("a packet has {} bytes, not {}", kPacketBytes, got);
-    }
-    ucred sender;
-    socklen_t size = sizeof(sender);
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &sender, &size) != 0) {
-      return Internal("SO_PEERCRED: {}", std::strerror(errno));
-    }
-    TD_ASSIGN_OR_RETURN(const auto session, registry.Find(std::string(packet, kTokenBytes),
-                                                          Printable(UserName(sender.uid))));
-    uint64_t number = 0;
-    for (size_t i = 0; i < sizeof(number); ++i) {
-      number |= uint64_t{static_cast<unsigned char>(packet[kTokenBytes + i])} << (8 * i);
-    }
-    TD_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, Segment::Map(descriptor));
-    return session->SetSegment(number, std::move(segment));
-  }();
-  close(descriptor);
-  return taken;
+  if (descriptors.all.size() != 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
+    return InvalidArgument("a packet brings one descriptor");
+  }
+  if (got != static_cast<ssize_t>(kPacketBytes) || (message.msg_flags & MSG_TRUNC) != 0) {
+    return InvalidArgument("a packet has {} bytes", kPacketBytes);
+  }
+  ucred sender;
+  socklen_t size = sizeof(sender);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &sender, &size) != 0) {
+    return Internal("SO_PEERCRED: {}", std::strerror(errno));
+  }
+  TD_ASSIGN_OR_RETURN(const auto session, registry.Find(std::string(packet, kTokenBytes),
+                                                        Printable(UserName(sender.uid))));
+  uint64_t number = 0;
+  for (size_t i = 0; i < sizeof(number); ++i) {
+    number |= uint64_t{static_cast<unsigned char>(packet[kTokenBytes + i])} << (8 * i);
+  }
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment, Segment::Map(descriptors.all[0]));
+  return session->SetSegment(number, std::move(segment));
 }
 
 }  // namespace
+
+// There is no descriptor left for a connection. Its client hears so at once, and sends in chunks;
+// in the queue it would wait, and poll would tell of it again and again.
+void SegmentSocket::TurnAway(pollfd& stop) {
+  close(std::exchange(spare_, -1));
+  const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (connection >= 0) close(connection);
+  spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (connection < 0) poll(&stop, 1, 100);  // another thread took the spare one's place
+}
 
 absl::StatusOr<std::unique_ptr<SegmentSocket>> SegmentSocket::Listen() {
   std::string secret(16, '\0');
@@ -100,6 +119,7 @@ SegmentSocket::~SegmentSocket() {
 
 void SegmentSocket::Serve(SessionRegistry& registry) {
   stop_ = eventfd(0, EFD_CLOEXEC);
+  spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
   thread_ = std::jthread([this, &registry] {
     pthread_setname_np(pthread_self(), "td-segments");
     Run(registry);
@@ -113,6 +133,7 @@ void SegmentSocket::Stop() {
   [[maybe_unused]] const ssize_t written = write(stop_, &one, sizeof(one));
   thread_.join();
   close(stop_);
+  close(spare_);
   stop_ = -1;
 }
 
@@ -136,7 +157,10 @@ void SegmentSocket::Run(SessionRegistry& registry) {
     }
     if (polled[1].revents == 0) continue;
     const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (connection < 0) continue;
+    if (connection < 0) {
+      if (errno == EMFILE || errno == ENFILE) TurnAway(polled[0]);
+      continue;
+    }
     polled.push_back({.fd = connection, .events = POLLIN, .revents = 0});
     if (polled.size() > 2 + kMaxWaiting) {
       close(polled[2].fd);

@@ -1,5 +1,6 @@
 // Where clients on this machine hand their segments over: a socket beside gRPC's, which carries no
-// descriptors. Welcome tells its name, which nobody else knows.
+// descriptors. Welcome tells its name; /proc/net/unix tells it to everybody on this machine, so
+// that anything may come here.
 //
 //   one packet   session token (16 bytes), the segment's number (8, little-endian), a descriptor
 //   the answer   one byte, 1 if the session has the segment now
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <poll.h>
 
 #include <memory>
 #include <string>
@@ -34,10 +36,12 @@ class SegmentSocket {
  private:
   SegmentSocket(std::string name, int fd) : name_(std::move(name)), fd_(fd) {}
   void Run(SessionRegistry& registry);
+  void TurnAway(pollfd& stop);
 
   const std::string name_;
   const int fd_;
   int stop_ = -1;
+  int spare_ = -1;  // a descriptor that is there when there is no other
   std::jthread thread_;
 };
 

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -43,7 +44,7 @@ int Offer(const std::string& name, const std::string& packet, std::vector<int> d
             0);
   std::string bytes = packet;
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(200 * sizeof(int))] = {};
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -59,6 +60,8 @@ int Offer(const std::string& name, const std::string& packet, std::vector<int> d
   EXPECT_EQ(sendmsg(fd, &message, 0), static_cast<ssize_t>(bytes.size()));
   char answer = 2;
   const ssize_t got = recv(fd, &answer, 1, 0);
+  char more;
+  EXPECT_EQ(recv(fd, &more, 1, 0), 0);  // the daemon has closed its end
   close(fd);
   return got == 1 ? answer : -1;
 }
@@ -187,6 +190,7 @@ TEST_F(SegmentTest, WhatIsNoSegmentIsRefused) {
       {"two descriptors", Packet(token_, 1), {fd_, fd_}},
       {"no such session", Packet("0123456789abcdef", 1), {fd_}},
       {"short", token_, {fd_}},
+      {"long", Packet(token_, 1) + "x", {fd_}},
   };
   for (const auto& test : kCases) {
     EXPECT_EQ(Offer(socket_, test.packet, test.descriptors), 0) << test.what;
@@ -196,6 +200,26 @@ TEST_F(SegmentTest, WhatIsNoSegmentIsRefused) {
   EXPECT_EQ(Offer(socket_, Packet(token_, 1), {fd_}), 1);  // instead of the first
   EXPECT_EQ(Offer(socket_, Packet(token_, 3), {fd_}), 0);  // one too many
   for (int fd : {loose, huge, empty, read_only, file}) close(fd);
+}
+
+// Everybody on this machine may send here.
+TEST_F(SegmentTest, WhatIsRefusedLeavesNoDescriptorOpen) {
+  const auto open_here = [] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++count;
+    }
+    return count;
+  };
+  const size_t before = open_here();
+  for (const size_t count : {1, 2, 3, 8, 200}) {
+    for (const std::string& packet : {Packet(token_, 1), Packet("0123456789abcdef", 1),
+                                      std::string(), std::string(1000, 'x')}) {
+      if (count == 1 && packet == Packet(token_, 1)) continue;  // that is a segment
+      EXPECT_EQ(Offer(socket_, packet, std::vector<int>(count, fd_)), 0);
+    }
+  }
+  EXPECT_EQ(open_here(), before);
 }
 
 TEST_F(SegmentTest, ItMustBeTheSessionsUserWhoBringsIt) {
