@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "server/sharing/snapshots.h"
 
 namespace tensord {
@@ -102,7 +103,7 @@ absl::Status Publications::Check(const Draft& draft) const {
   const auto check_name = [this](std::string_view what, std::string_view name) -> absl::Status {
     if (!name.empty() && name.size() <= limits_.max_name_bytes) return absl::OkStatus();
     return InvalidArgument("{} '{}' has {} bytes: 1 to {} are allowed", what,
-                           name.substr(0, limits_.max_name_bytes), name.size(),
+                           Prefix(name, limits_.max_name_bytes), name.size(),
                            limits_.max_name_bytes);
   };
   if (draft.owner.empty()) {
@@ -222,15 +223,20 @@ absl::Status Publications::Unpublish(std::string_view owner, std::string_view na
     absl::MutexLock lock(&mu_);
     const auto found = publications_.find(key);
     if (found == publications_.end()) {
-      return NotFound("'{}' has published nothing as '{}'; published() lists what there is", owner,
-                      name);
+      return NotFound("'{}' has published nothing as '{}'; published() lists what there is",
+                      Prefix(owner, limits_.max_name_bytes), Prefix(name, limits_.max_name_bytes));
     }
-    removed = std::move(found->second);
-    publications_.erase(found);
+    removed = found->second;
+  }
+  // The file first: as long as it is there a restart publishes it again.
+  if (snapshots_ != nullptr) TD_RETURN_IF_ERROR(snapshots_->Remove(key.first, key.second));
+  {
+    absl::MutexLock lock(&mu_);
+    publications_.erase(key);
   }
   Log("sharing").info("unpublished name='{}' owner='{}' holders={}", name, owner,
                       removed->holders());
-  return snapshots_ == nullptr ? absl::OkStatus() : snapshots_->Remove(key.first, key.second);
+  return absl::OkStatus();
 }
 
 void Publications::Clear() {
@@ -250,8 +256,8 @@ absl::StatusOr<PublicationRef> Publications::Find(std::string_view caller, std::
   absl::MutexLock lock(&mu_);
   const auto found = publications_.find({std::string(owner), std::string(name)});
   if (found == publications_.end() || !MayRead(*found->second, caller)) {
-    return NoSuchPublication(owner.substr(0, limits_.max_name_bytes),
-                             name.substr(0, limits_.max_name_bytes));
+    return NoSuchPublication(Prefix(owner, limits_.max_name_bytes),
+                             Prefix(name, limits_.max_name_bytes));
   }
   return found->second;
 }

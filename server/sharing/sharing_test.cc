@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -202,6 +203,39 @@ TEST_F(SharingTest, AChangedFileIsSetAsideWhereverItIsChanged) {
   Publications publications(ledger_);
   ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
   EXPECT_EQ(publications.stats().rejected, 1);
+}
+
+TEST_F(SharingTest, WhatIsNoFileIsLeftAlone) {
+  {
+    Publications publications;
+    ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
+    ASSERT_TRUE(publications.Publish(Draft("alice", "a", NewBuffer({1}))).ok());
+  }
+  ASSERT_EQ(mkfifo((folder_ + "/pipe.published").c_str(), 0600), 0);
+  fs::create_directory(folder_ + "/folder.published");
+  fs::create_directory(folder_ + "/folder.unfinished");
+  fs::create_symlink("/dev/zero", folder_ + "/endless.published");
+  fs::create_symlink("/nowhere", folder_ + "/nowhere.published");
+  Publications publications;
+  ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
+  EXPECT_EQ(publications.stats().publications, 1);
+  EXPECT_EQ(publications.stats().rejected, 0);
+  EXPECT_EQ(Files().size(), 6);
+}
+
+TEST_F(SharingTest, WhatStaysOnDiskStaysPublished) {
+  Publications publications;
+  ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
+  ASSERT_TRUE(publications.Publish(Draft("alice", "a", NewBuffer({1}))).ok());
+  const fs::path path = Files()[0], aside = folder_ + "/aside";
+  fs::rename(path, aside);
+  fs::create_directory(path);  // which unlink doesn't remove
+  EXPECT_THAT(publications.Unpublish("alice", "a").ToString(), HasSubstr("cannot remove"));
+  EXPECT_TRUE(publications.Find("alice", "alice", "a").ok());
+  fs::remove(path);
+  fs::rename(aside, path);
+  EXPECT_TRUE(publications.Unpublish("alice", "a").ok());
+  EXPECT_EQ(Files().size(), 0);
 }
 
 }  // namespace

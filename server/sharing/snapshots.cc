@@ -150,11 +150,12 @@ absl::StatusOr<BufferRef> NewBuffer(const sharing::SnapshotHeader::Tensor& tenso
   return buffer;
 }
 
-// DataLoss if the file is not what Save wrote.
+// DataLoss if the file is not what Save wrote. O_NONBLOCK: or a pipe would be waited for.
 absl::StatusOr<Publications::Draft> Read(const std::string& path, Runtime& runtime) {
-  OpenFile file(path, O_RDONLY);
+  OpenFile file(path, O_RDONLY | O_NONBLOCK);
   struct stat about;
   if (!file.ok() || fstat(file.fd(), &about) != 0) return file.Failed("open");
+  if (!S_ISREG(about.st_mode)) return Unavailable("it is no file");
   const auto size = static_cast<uint64_t>(about.st_size);
   Hash hash;
   std::string start(kFormat.size() + sizeof(uint64_t), '\0');
@@ -324,9 +325,9 @@ std::vector<Snapshots::Found> Snapshots::Load(Runtime& runtime) {
     if (found.draft.ok() && PathOf(found.draft->owner, found.draft->name) != path) {
       found.draft = absl::DataLossError("it is not the file of the name that it holds");
     }
-    if (absl::IsDataLoss(found.draft.status())) {
-      found.corrupt = true;
-      rename(path.c_str(), (path + kCorrupt).c_str());
+    found.corrupt = absl::IsDataLoss(found.draft.status());
+    if (found.corrupt && rename(path.c_str(), (path + kCorrupt).c_str()) != 0) {
+      found.draft = Annotate(found.draft.status(), "it cannot be renamed, {}", ErrorText());
     }
     all.push_back(std::move(found));
   }
