@@ -96,11 +96,12 @@ class RemoteJob : public PlanCompiler::Job {
     *request.mutable_begin()->mutable_program() = tensord::Encode(program);
     Encode(target, request.mutable_begin()->mutable_target());
     Reply reply;
-    if (!worker_.process->Send(request, deadline_) || !worker_.process->Receive(reply, deadline_)) {
+    if (!worker_.process->Send(request, deadline_) || !worker_.process->Receive(reply, deadline_) ||
+        !(reply.has_failure() || reply.has_plan())) {
       absl::MutexLock lock(&mu_);
       return Lose();
     }
-    if (reply.has_failure()) return tensord::Decode(reply.failure());
+    if (reply.has_failure()) return Refusal(reply);
     TD_ASSIGN_OR_RETURN(plan_, Decode(reply.plan(), program.inputs.size(), program.outputs.size()));
     return absl::OkStatus();
   }
@@ -124,7 +125,7 @@ class RemoteJob : public PlanCompiler::Job {
         Reply reply = std::move(found->second);
         replies_.erase(found);
         in_work_.erase(kernel);
-        if (reply.has_failure()) return tensord::Decode(reply.failure());
+        if (reply.has_failure()) return Refusal(reply);
         return Decode(std::move(*reply.mutable_compiled()), times);
       }
       if (std::exchange(reading_, true)) {
@@ -136,8 +137,9 @@ class RemoteJob : public PlanCompiler::Job {
       const bool received = worker_.process->Receive(reply, deadline_);
       mu_.Lock();
       reading_ = false;
-      if (received) {
-        const size_t number = reply.kernel();
+      const size_t number = reply.kernel();
+      // One that answers what it was not asked has run wild.
+      if (received && in_work_.contains(number) && (reply.has_failure() || reply.has_compiled())) {
         replies_[number] = std::move(reply);
       } else {
         Lose().IgnoreError();
@@ -147,6 +149,11 @@ class RemoteJob : public PlanCompiler::Job {
   }
 
  private:
+  static absl::Status Refusal(const Reply& reply) {
+    const absl::Status status = tensord::Decode(reply.failure());
+    return status.ok() ? Internal("the compiler failed without an error") : status;
+  }
+
   // The process is of no more use: the error for all that it was asked for.
   absl::Status Lose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (lost_) return *lost_;

@@ -26,6 +26,7 @@ namespace {
 
 // No plan and no kernel is as large.
 constexpr uint32_t kMaxFrame = 1 << 30;
+constexpr size_t kFirstPiece = 1 << 20;
 
 // A sanitizer's shadow memory would count.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -94,8 +95,14 @@ bool ReadFrame(int fd, google::protobuf::MessageLite& message, absl::Time deadli
   if (!ReadAll(fd, reinterpret_cast<char*>(&size), sizeof(size), deadline) || size > kMaxFrame) {
     return false;
   }
-  std::string text(size, '\0');
-  return ReadAll(fd, text.data(), size, deadline) && message.ParseFromString(text);
+  // Memory is taken for what has come, not for what is said to come.
+  std::string text;
+  while (text.size() < size) {
+    const size_t have = text.size();
+    text.resize(std::min<size_t>(size, std::max<size_t>(2 * have, kFirstPiece)));
+    if (!ReadAll(fd, text.data() + have, text.size() - have, deadline)) return false;
+  }
+  return message.ParseFromString(text);
 }
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(const std::vector<std::string>& arguments,
