@@ -100,6 +100,13 @@ const Refused kRefused[] = {
      grpc::StatusCode::INVALID_ARGUMENT, "slots are numbers below 1048576"},
     {"ReleaseOfNothing", [](TestClient& c) { c.Release({TensorHandle(7)}); },
      grpc::StatusCode::NOT_FOUND, "release: tensor 7.1 does not exist"},
+    {"ANameIsCutWhereACharacterEnds",
+     [](TestClient& c) {
+       v1::Program program = AddProgram(std::string(199, 'n') + "é", 2);
+       program.mutable_nodes(0)->set_op(9999);
+       c.Register(ProgramHandle(9), std::move(program));
+     },
+     grpc::StatusCode::INVALID_ARGUMENT, "nnn': node 0"},
     {"NoVerb", [](TestClient& c) { c.Add(); }, grpc::StatusCode::UNIMPLEMENTED,
      "doesn't know its verb"},
     {"VerbOfALaterVersion", [](TestClient& c) { AddLaterField(*c.Add()); },

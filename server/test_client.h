@@ -66,13 +66,14 @@ class TestClient {
     uint32_t lease_ms = 0;
     std::string token;  // of the session to resume
     uint64_t acknowledged = 0;
+    std::string client_name = "test";
   };
   bool Hello() { return Hello(HelloOptions{}); }
   bool Hello(const HelloOptions& options) {
     v1::ClientFrame frame;
     frame.mutable_hello()->set_min_version(options.min_version);
     frame.mutable_hello()->set_max_version(options.max_version);
-    frame.mutable_hello()->set_client_name("test");
+    frame.mutable_hello()->set_client_name(options.client_name);
     frame.mutable_hello()->set_lease_ms(options.lease_ms);
     frame.mutable_hello()->set_resume_token(options.token);
     frame.set_acknowledged(options.acknowledged);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace tensord {
 namespace {
@@ -19,7 +20,7 @@ void Encode(const absl::Status& status, v1::Status* out) {
   // What we did not make ourselves may be anything.
   if (details && !out->ParseFromString(std::string(*details))) out->Clear();
   out->set_code(static_cast<uint32_t>(status.code()));
-  out->set_message(std::string(Message(status)));
+  out->set_message(Utf8(Message(status)));
 }
 
 absl::Status Decode(const v1::Status& status) {

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/steady_clock.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
 #include "server/service/describe.h"
 
@@ -191,7 +192,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ListTensors(grpc::CallbackServerCont
       out.set_handle(tensor.handle);
       out.set_state(StateName(tensor.state));
       out.set_bytes(tensor.bytes);
-      if (tensor.state == ObjectState::kError) out.set_error(std::string(Message(tensor.error)));
+      if (tensor.state == ObjectState::kError) out.set_error(Utf8(Message(tensor.error)));
       if (tensor.device.empty()) continue;
       out.set_dtype(std::string(Name(tensor.dtype)));
       out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());

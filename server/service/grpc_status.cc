@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/wire/status.h"
 
 namespace tensord {
@@ -15,7 +16,7 @@ constexpr size_t kMaxMessage = 4096;
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  std::string message(Message(status).substr(0, kMaxMessage));
+  std::string message = Utf8(Prefix(Message(status), kMaxMessage));
   v1::Status rich;
   Encode(status, &rich);
   std::string details;

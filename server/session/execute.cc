@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/wire/status.h"
 #include "server/session/session.h"
@@ -121,7 +122,7 @@ absl::StatusOr<std::vector<Device*>> Session::FindDevices(const v1::RegisterProg
 
 Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram& command) {
   auto program = std::make_shared<LoadedProgram>();
-  program->name = command.program().name().substr(0, 200);  // it stands in every error
+  program->name = Prefix(command.program().name(), 200);  // it stands in every error
   absl::StatusOr<std::vector<Device*>> devices = FindDevices(command);
   {
     absl::MutexLock lock(&mu_);

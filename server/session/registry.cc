@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/steady_clock.h"
+#include "core/base/text.h"
 #include "core/wire/refusal.h"
 
 namespace tensord {
@@ -63,13 +64,7 @@ absl::Status NoSuchSession() {
 
 }  // namespace
 
-std::string Printable(std::string_view name) {
-  std::string result(name.substr(0, kMaxText));
-  std::replace_if(
-      result.begin(), result.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return result;
-}
+std::string Printable(std::string_view name) { return OneLine(Prefix(name, kMaxText)); }
 
 SessionRegistry::SessionRegistry(SessionEngine engine)
     : engine_(engine), limits_(engine.limits), reaper_([this] {

@@ -2,6 +2,7 @@
 
 #include "client/cc/security.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace tensord {
 
@@ -24,7 +25,8 @@ absl::Status Daemon::Explain(const grpc::Status& status) const {
     return Unimplemented("the daemon at {} is older than this tensorctl: upgrade the daemon",
                          options_.address);
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      OneLine(status.error_message()));
 }
 
 }  // namespace tensord

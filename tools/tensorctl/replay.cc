@@ -17,6 +17,7 @@
 
 #include "client/cc/security.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/wire/handle.h"
 #include "proto/tensord/v1/session.grpc.pb.h"
 #include "tools/tensorctl/recorded_calls.h"
@@ -172,7 +173,7 @@ class Player {
 
  private:
   void Differs(uint32_t session, std::string_view what) {
-    differences_.push_back(fmt::format("session {}: {}", session, what));
+    differences_.push_back(OneLine(fmt::format("session {}: {}", session, what)));
   }
 
   // ---- the stream

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 
+#include "core/base/text.h"
+
 namespace tensord {
 
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
+std::string FormatTable(std::vector<std::vector<std::string>> rows) {
   std::vector<size_t> widths;
-  for (const auto& row : rows) {
+  for (auto& row : rows) {
+    // Names of clients and publications are anything.
+    for (std::string& cell : row) cell = OneLine(cell);
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }

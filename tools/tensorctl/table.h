@@ -9,7 +9,7 @@
 namespace tensord {
 
 // Columns as wide as their widest cell, two spaces apart. The first row is the head.
-std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
+std::string FormatTable(std::vector<std::vector<std::string>> rows);
 // One pair a line, values below one another.
 std::string FormatPairs(const std::vector<std::pair<std::string, std::string>>& pairs);
 // "0 B", "1023 B", "1.5 KiB", "12.0 GiB".

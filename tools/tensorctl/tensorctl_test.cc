@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -37,6 +38,20 @@ class TensorctlTest : public testing::Test {
     const ControlResult result = Control(arguments, address_, show);
     EXPECT_EQ(result.exit_code, 0) << result.error;
     return result.output;
+  }
+
+  // Tensor 0 of the client.
+  static void Publish(TestClient& client, const std::string& name,
+                      const std::vector<std::string>& readers) {
+    grpc::ClientContext context;
+    v1::PublishRequest request;
+    request.set_session_token(client.welcome.session_token());
+    request.set_name(name);
+    request.mutable_readers()->Add(readers.begin(), readers.end());
+    request.add_tensors()->set_handle(TensorHandle(0));
+    v1::PublishReply reply;
+    const grpc::Status status = client.stub().Publish(&context, request, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
   std::string folder_, address_;
@@ -150,15 +165,7 @@ TEST_F(TensorctlTest, PublishedTensorsAreListedAndTakenBack) {
   const auto client = Open();
   client->Upload(TensorHandle(0), std::vector<float>(256));
   client->SendAndRead();
-  grpc::ClientContext context;
-  v1::PublishRequest request;
-  request.set_session_token(client->welcome.session_token());
-  request.set_name("weights");
-  request.add_readers("alice");
-  request.add_readers("bob");
-  request.add_tensors()->set_handle(TensorHandle(0));
-  v1::PublishReply reply;
-  ASSERT_TRUE(client->stub().Publish(&context, request, &reply).ok());
+  Publish(*client, "weights", {"alice", "bob"});
   const std::string listed = Run({"published"});
   EXPECT_NE(listed.find("  1        1.0 KiB  1        alice, bob  no\n"), std::string::npos)
       << listed;
@@ -167,6 +174,38 @@ TEST_F(TensorctlTest, PublishedTensorsAreListedAndTakenBack) {
             "'weights' is not published any more; who has attached it keeps it\n");
   EXPECT_EQ(Run({"published"}), "nothing is published\n");
   EXPECT_EQ(client->Values(TensorHandle(0)), std::vector<float>(256));
+}
+
+TEST_F(TensorctlTest, NamesOfOthersAreWholeAndMoveNoCursor) {
+  const struct {
+    std::string name, shown;
+  } kCases[] = {
+      {"\x1b[2J\x07", "?[2J?"},
+      {"a\nsession-9  root", "a?session-9  root"},
+      {std::string("a\0b", 3), "a?b"},
+  };
+  for (const auto& test : kCases) {
+    const auto client = std::make_unique<TestClient>(server_->InProcessChannel());
+    ASSERT_TRUE(client->Hello({.client_name = test.name}));
+    client->Upload(TensorHandle(0), {1});
+    client->SendAndRead();
+    Publish(*client, test.name, {test.name});
+    for (const char* command : {"sessions", "published"}) {
+      const std::string table = Run({command});
+      EXPECT_NE(table.find(test.shown), std::string::npos) << table;
+      EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2) << table;
+    }
+    Run({"published", "remove", test.name});
+    EXPECT_TRUE(client->EndSession().ok());
+  }
+}
+
+// What is no UTF-8 in one name would make the whole list unreadable.
+TEST_F(TensorctlTest, ALongNameOfAClientIsCutWhereACharacterEnds) {
+  const auto client = std::make_unique<TestClient>(server_->InProcessChannel());
+  const std::string name(199, 'a');
+  ASSERT_TRUE(client->Hello({.client_name = name + "é"}));
+  EXPECT_NE(Run({"sessions"}).find("  " + name + "  connected"), std::string::npos);
 }
 
 TEST_F(TensorctlTest, DrainIsPassedOn) {
