@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -136,7 +137,11 @@ void ListeningSocket::Run(grpc::Server& server) {
       Hand(connection, server);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // The connection stays in the queue, so poll would say it again at once.
-      Log("server").error("cannot accept address={} error='{}'", address_, std::strerror(errno));
+      const std::string error = std::strerror(errno);
+      if (const std::optional<uint64_t> left_out = refusals_.Take()) {
+        Log("server").error("cannot accept address={} error='{}' left_out={}", address_, error,
+                            *left_out);
+      }
       poll(events, 1, 100);
     }
   }

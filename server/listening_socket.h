@@ -17,6 +17,8 @@
 #include <string>
 #include <thread>
 
+#include "core/base/log_limiter.h"
+
 namespace tensord {
 
 class ListeningSocket {
@@ -43,6 +45,7 @@ class ListeningSocket {
   std::string address_;
   bool tcp_ = true;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;  // of TCP
+  LogLimiter refusals_;
   std::jthread thread_;
 };
 

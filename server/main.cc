@@ -4,10 +4,12 @@
 #include <grpc/support/log.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +20,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,6 +35,7 @@
 #include "core/base/log_limiter.h"
 #include "core/base/status.h"
 #include "core/base/steady_clock.h"
+#include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/runtime/runtime.h"
 #include "core/wire/handle.h"
@@ -52,13 +56,32 @@ spdlog::sinks::dist_sink_mt& LogSink() {
   return *sink;
 }
 
+// What a line says. Parts of it were written by clients, who must not begin a line of their own.
+class Said final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& out) override {
+    const std::string line = OneLine({message.payload.data(), message.payload.size()});
+    out.append(line.data(), line.data() + line.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Said>(); }
+};
+
 absl::StatusOr<spdlog::sink_ptr> OpenLog(const std::string& file) {
-  if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  spdlog::sink_ptr sink;
   try {
-    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+    if (file.empty()) {
+      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    } else {
+      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+    }
   } catch (const spdlog::spdlog_ex& error) {
     return InvalidArgument("--log-file={}: {}", file, error.what());
   }
+  auto format = std::make_unique<spdlog::pattern_formatter>();
+  format->add_flag<Said>('*').set_pattern("[%Y-%m-%d %H:%M:%S.%e] [%n] [%l] %*");
+  sink->set_formatter(std::move(format));
+  return sink;
 }
 
 // Only so does gRPC tell of connections that did not come about, as by TLS that failed.
@@ -161,6 +184,17 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
 
 // Files and sockets that the daemon makes are for its user only.
 void Privacy() { umask(0077); }
+
+// Each connection takes a descriptor, and what a shell or a service manager allows a process
+// unasked is often 1024.
+void AllowDescriptors() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    Log("server").warn("the limit of open files stays: {}", std::strerror(errno));
+  }
+}
 
 // Threads started later inherit the mask, so only the descriptor gets these signals.
 int BlockSignals() {
@@ -353,6 +387,7 @@ int Main(int argc, char** argv) {
   if (flags.check_config) return CheckConfig(*configuration);
   Privacy();
   if (const absl::Status status = SetUpLog(flags); !status.ok()) return Complain(status, 2);
+  AllowDescriptors();
   const int signals = BlockSignals();
   absl::StatusOr<std::unique_ptr<Server>> server =
       StartServer(*configuration, InheritedDescriptors());

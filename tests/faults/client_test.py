@@ -1,8 +1,11 @@
 """Clients that are killed, send what is none, read slowly, or are a thousand: nobody else notices."""
 
+import os
 import re
+import resource
 import socket
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +110,58 @@ input()
     until(lambda: figures(daemon)["sessions"] == 0)
     computes(daemon)
     daemon.check()
+
+
+def test_what_clients_call_things_begins_no_line_of_the_log(start):
+    daemon = start()
+    with tensord.connect(daemon.address):
+        for name in "a\n[2030-01-01] [auth] [warning] forged", "\x1b[2J", "\u2028[forged]", "a\0b":
+            tensord.publish(name, tensord.ones(2))
+            with pytest.raises(tensord.TensordError):
+                tensord.attach(name, owner=name)
+    log = daemon.log.read_text()
+    assert log.count("published name=") == 4
+    assert not re.search(r"[^\n\x20-\x7e]", log)
+    for line in log.splitlines():
+        assert re.match(r"\[[-0-9]+ [0-9:.]+\] \[[a-z]+\] \[[a-z]+\] ", line), line
+
+
+def test_a_daemon_has_as_many_descriptors_as_it_may(start):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limit[1]))
+    try:
+        daemon = start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE) == (limit[1], limit[1])
+    computes(daemon)
+
+
+def test_connections_that_take_all_descriptors(start, until):
+    """Who is there goes on, without segments; who comes waits until others have gone."""
+    daemon = start()
+    folder = f"/proc/{daemon.process.pid}/fd"
+    large = np.ones(1 << 20, np.float32)
+    with tensord.connect(daemon.address):
+        kept = Tensor(np.arange(8, dtype=np.float32)).realize()
+        limit = len(os.listdir(folder)) + 50
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (limit, most))
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+        for each in silent:
+            each.connect(daemon.address.removeprefix("unix:"))
+        until(lambda: "cannot accept" in daemon.log.read_text())
+        for _ in range(3):
+            assert (kept + 1).sum().item() == 36
+            assert Tensor(large).sum().item() == large.size
+        assert "/memfd:tensord" not in Path(f"/proc/{daemon.process.pid}/maps").read_text()
+        for each in silent:
+            each.close()
+        until(lambda: len(os.listdir(folder)) < limit)
+        assert (kept + 2).sum().item() == 44
+    computes(daemon)
+    # A line now and then, however often it tries.
+    assert daemon.log.read_text().count("cannot accept") <= 20
 
 
 def test_a_deadline_that_has_passed_already(start):

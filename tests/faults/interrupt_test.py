@@ -13,6 +13,7 @@ WAITS = {
     "synchronize": "client.synchronize()",
     "a run's end": "(y * 2).numpy()",
     "counters": "tensord.counters()",
+    "publish": "tensord.publish('y', y)",
     "upload": "[(x * i).realize() for i in range(6)]; Tensor(np.ones(1 << 20, np.float32))",
 }
 
