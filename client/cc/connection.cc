@@ -127,8 +127,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   auto connection = std::unique_ptr<Connection>(new Connection(address));
   TD_ASSIGN_OR_RETURN(Interceptors interceptors, RecordingInterceptors());
   std::shared_ptr<grpc::Channel> channel;
-  // One that is not connected may be waiting to try again. A recording tells sessions by channels.
-  if (lost != nullptr && interceptors.empty() &&
+  // One that is not connected may be waiting to try again, and one to a daemon that is about to end
+  // is refused, where who connects anew waits for the next. A recording tells sessions by channels.
+  if (lost != nullptr && interceptors.empty() && !lost->link_->went_away() &&
       lost->channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) {
     channel = lost->channel_;
   } else {

@@ -91,10 +91,15 @@ TEST(ConnectionTest, NobodyAnswers) {
 }
 
 TEST(ConnectionTest, ARefusedSessionSaysWhy) {
-  FakeDaemon daemon({.welcome = false});
-  const auto connection = Connection::Open(daemon.address(), {});
-  EXPECT_EQ(connection.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(connection.status().message().find("full"), absl::string_view::npos);
+  for (const auto& [code, why] : {
+           std::pair(grpc::StatusCode::UNAVAILABLE, "full"),
+           std::pair(grpc::StatusCode::CANCELLED, "it is shutting down"),  // gRPC's, for the daemon
+       }) {
+    FakeDaemon daemon({.refusal = code});
+    const absl::Status refused = Connection::Open(daemon.address(), {}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Message(refused), fmt::format("{} ended the session: {}", daemon.address(), why));
+  }
 }
 
 TEST(ConnectionTest, DaemonsOfOtherVersionsAreRefusedWithTheRemedy) {

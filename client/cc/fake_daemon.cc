@@ -56,7 +56,7 @@ class FakeDaemon::Service : public v1::SessionService::Service {
       grpc::ServerReaderWriter<v1::ServerFrame, v1::ClientFrame>* stream) override {
     v1::ClientFrame frame;
     if (!stream->Read(&frame)) return grpc::Status::OK;
-    if (!daemon_.options_.welcome) return {grpc::StatusCode::UNAVAILABLE, "full"};
+    if (daemon_.options_.refusal != grpc::StatusCode::OK) return {daemon_.options_.refusal, "full"};
     {
       absl::MutexLock lock(&daemon_.mu_);
       daemon_.priority_ = frame.hello().priority();

@@ -25,9 +25,9 @@ namespace tensord {
 class FakeDaemon {
  public:
   struct Options {
-    uint32_t max_chunk_bytes = 0;  // 0: no limit
-    bool welcome = true;           // false: it refuses every session
-    uint32_t version = 1;          // of the protocol
+    uint32_t max_chunk_bytes = 0;                     // 0: no limit
+    grpc::StatusCode refusal = grpc::StatusCode::OK;  // of every session
+    uint32_t version = 1;                             // of the protocol
   };
   explicit FakeDaemon(Options options);
   FakeDaemon() : FakeDaemon(Options{}) {}

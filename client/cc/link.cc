@@ -250,8 +250,10 @@ void Link::StreamDone(const grpc::Status& status) {
     std::string reason = status.error_message();
     if (reason.empty()) reason = go_away_.empty() ? "it closed the stream" : go_away_;
     if (state_ == State::kOpening) {
-      End(MakeStatus(status.ok() ? absl::StatusCode::kUnavailable : FromGrpc(status).code(),
-                     "{} ended the session: {}", address_, reason));
+      // What a daemon that ends has not answered is cancelled by its gRPC.
+      const bool ends = status.error_code() == grpc::StatusCode::CANCELLED;
+      End(MakeStatus(status.ok() || ends ? absl::StatusCode::kUnavailable : FromGrpc(status).code(),
+                     "{} ended the session: {}", address_, ends ? "it is shutting down" : reason));
     } else if (state_ != State::kOver && lease_ > absl::ZeroDuration() && unreachable &&
                go_away_.empty()) {
       Cut(status);
@@ -435,6 +437,11 @@ absl::Status Link::ended() const {
   };
   mu_.Await(absl::Condition(&known));
   return ended_;
+}
+
+bool Link::went_away() const {
+  absl::MutexLock lock(&mu_);
+  return !go_away_.empty();
 }
 
 bool Link::lost() const {

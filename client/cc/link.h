@@ -81,6 +81,8 @@ class Link {
   absl::Status ended() const;
   // Whether it is over for another reason than Close.
   bool lost() const;
+  // Whether the daemon has said that it is about to end.
+  bool went_away() const;
   // What it has cost, once Close has heard it.
   std::optional<v1::CountersReply> bill() const;
 
