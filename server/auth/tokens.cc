@@ -1,7 +1,6 @@
 #include "server/auth/tokens.h"
 
 #include <absl/strings/ascii.h>
-#include <absl/strings/escaping.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <openssl/crypto.h>
@@ -51,8 +50,8 @@ absl::StatusOr<TokenTable> TokenTable::Read(const std::string& path) {
           "printf %s \"$TOKEN\" | sha256sum",
           path, number, std::string_view(kScheme.data(), kScheme.size()));
     }
-    const std::string bytes = absl::HexStringToBytes(digits);
-    std::copy(bytes.begin(), bytes.end(), row.hash.begin());
+    // Abseil's changed its form between the versions that distributions have.
+    OPENSSL_hexstr2buf_ex(row.hash.data(), row.hash.size(), nullptr, digits.c_str(), '\0');
     row.user = words[0];
     table.rows_.push_back(std::move(row));
   }
