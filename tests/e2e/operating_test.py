@@ -1,5 +1,6 @@
 """The daemon as a service: docs/operating.md, docs/metrics.md and tools/package/debian say what it does."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -93,12 +94,19 @@ def test_the_packaged_configuration_shows_defaults(tmp_path):
 
 def test_the_unit_starts_the_daemon_as_it_may_be_started(tmp_path):
     unit = (PACKAGE / "tensord.service").read_text()
-    commands = re.findall(r"^ExecStart(?:Pre)?=/usr/bin/tensord (.*)$", unit, re.M)
+    commands = re.findall(r"^Exec(?:Start|Reload)=/usr/bin/tensord (.*)$", unit, re.M)
     assert len(commands) == 2
+    # systemd's words for the folders that it makes, and what they are there.
+    (variables,) = re.findall(r"^Environment=(.*)$", unit.replace("%C", "/var/cache").replace("%S", "/var/lib"), re.M)
+    environment = {**os.environ, **dict(each.split("=") for each in variables.split())}
     for command in commands:
         flags = [str(PACKAGE / "tensord.toml") if flag.startswith("/etc/") else flag for flag in shlex.split(command)]
-        done = subprocess.run([_binary(), *flags, *{"--check-config"} - set(flags)], text=True, capture_output=True)
-        assert done.returncode == 0, done.stderr
+        done = subprocess.run(
+            [_binary(), *flags, *{"--check-config"} - set(flags)], env=environment, text=True, capture_output=True
+        )
+        in_force = values(done)
+        assert in_force["cache-dir"] == '"/var/cache/tensord/kernels"' and in_force["state-dir"] == '"/var/lib/tensord"'
+    assert {"CacheDirectory=tensord", "StateDirectory=tensord"} <= set(unit.splitlines())
     assert re.search(r"^Type=notify$", unit, re.M)
 
 
