@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/text.h"
+
 namespace tensord {
 namespace {
 
@@ -71,7 +73,7 @@ ProgramSketch SketchOf(const v1::Program& message, const Program& program,
     inputs.push_back(TypeText(input));
   }
   for (const Program::Output& output : program.outputs) add_shape(output.value);
-  sketch.inputs = absl::StrJoin(inputs, ", ").substr(0, 200);
+  sketch.inputs = Prefix(absl::StrJoin(inputs, ", "), 200);
   return sketch;
 }
 
