@@ -174,7 +174,7 @@ const Flag kFlags[] = {
      "sessions that have metrics of their own, the largest; the rest is one, 'other'"},
     {"devices", "SPEC", "cpu", &Flags::devices, Scope::kStart, nullptr,
      "backends to open, NAME or NAME:COUNT, several with commas: cpu:2,null; a simulated "
-     "accelerator takes settings, see backends/paced/README.md: paced:2(launch_us=100)"},
+     "accelerator takes settings, see docs/operating.md: paced:2(launch_us=100)"},
     {"cpu-threads", "N", "0", &Flags::cpu_threads, Scope::kStart,
      Between<&Flags::cpu_threads, 0, 4096>,
      "threads of one CPU device; 0: one a core"},
