@@ -11,8 +11,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tensord"
-INCLUDED = "python3-venv,ca-certificates"
-COMPONENTS = {"debian": "main", "ubuntu": "main,universe"}
+# Components of the archive, and what is there besides required packages, of which Ubuntu's apt is none.
+SYSTEMS = {
+    "debian": ("main", "python3-venv,ca-certificates"),
+    "ubuntu": ("main,universe", "apt,python3-venv,ca-certificates"),
+}
 KEPT_DAYS = 30
 
 # Runs inside, with mounts and processes that end with the command.
@@ -61,15 +64,16 @@ def _image() -> pathlib.Path:
         raise CannotMake("a clean root is made of Debian's packages, and this system has no apt-get")
     release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
     system, suite = release["ID"].strip('"'), release.get("VERSION_CODENAME", "").strip('"')
-    if system not in COMPONENTS:
-        raise CannotMake(f"a clean root is made for {' and '.join(COMPONENTS)}, not for {system}")
-    image = CACHE / f"clean-root-{suite}-{INCLUDED.replace(',', '-')}.tar"
+    if system not in SYSTEMS:
+        raise CannotMake(f"a clean root is made for {' and '.join(SYSTEMS)}, not for {system}")
+    components, included = SYSTEMS[system]
+    image = CACHE / f"clean-root-{suite}-{included.replace(',', '-')}.tar"
     if image.exists() and image.stat().st_mtime > time.time() - KEPT_DAYS * 86400:
         return image
     part = image.with_suffix(f".{os.getpid()}.part.tar")
     for command in (
         [ROOT / "tools/install_packages", "mmdebstrap"],
-        ["mmdebstrap", "--variant=minbase", f"--include={INCLUDED}", f"--components={COMPONENTS[system]}", suite, part],
+        ["mmdebstrap", "--variant=minbase", f"--include={included}", f"--components={components}", suite, part],
     ):
         made = subprocess.run(command, text=True, capture_output=True, stdin=subprocess.DEVNULL)
         if made.returncode != 0:
