@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Union
 
 import _tensord
 from _tensord import Client
 
 from tensord.errors import FailedPreconditionError, TensordError, UnavailableError
+
+if TYPE_CHECKING:
+    from tensord.private import PrivateDaemon
 
 
 # Threads that need a client at the same time share the first one's.
@@ -165,6 +164,8 @@ def _log_lines() -> None:
 
 
 def _log() -> None:
+    import logging
+
     logger = logging.getLogger("tensord")
     while (line := _tensord._next_line()) is not None:
         logger.warning("%s", line)
@@ -192,7 +193,9 @@ def _binary() -> str:
     beside = Path(__file__).resolve().parent / "tensord"
     if beside.is_file():
         return str(beside)
-    found = shutil.which("tensord")
+    from shutil import which
+
+    found = which("tensord")
     if found:
         return found
     raise UnavailableError(
@@ -200,58 +203,15 @@ def _binary() -> str:
         "TENSORD_ADDRESS, or install the daemon, or build it by: bazel build //server:tensord")
 
 
-class _Daemon:
-    """A daemon of this process: it ends when the pipe to its standard input closes."""
-
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tensord-"))
-        self.address = f"unix:{self._folder}/sock"
-        log = self._folder / "log"
-        reader, writer = os.pipe()
-        with open(log, "wb") as errors:
-            self._process = subprocess.Popen(
-                [_binary(), "--listen", self.address, "--exit-with-parent", "--ready-fd",
-                 str(writer)],
-                stdin=subprocess.PIPE, stdout=errors, stderr=errors, pass_fds=(writer,),
-                # Its own group, so that Ctrl-C in a notebook does not take it away.
-                start_new_session=True)
-        os.close(writer)
-        with open(reader) as ready:
-            answered = ready.readline()
-        if not answered:
-            self._process.wait()
-            said = log.read_text().strip()
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise UnavailableError(f"the private daemon did not start: {said}")
-        print(f"tensord: started a private daemon at {self.address}, process {self._process.pid}; "
-              "it ends with this one", file=sys.stderr)
-
-    def leave(self) -> None:
-        """Lets go of the pipe: the daemon ends when all that have it did."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def close(self) -> None:
-        self.leave()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-
-_daemon: Optional[_Daemon] = None
+_daemon: Optional[PrivateDaemon] = None
 
 
 def _private_daemon() -> str:
     global _daemon
     if _daemon is None or not _daemon.alive:
-        _daemon = _Daemon()
+        from tensord.private import PrivateDaemon
+
+        _daemon = PrivateDaemon(_binary())
     return _daemon.address
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from _tensord import Tensor
@@ -21,7 +17,9 @@ def _folder() -> Path:
 
 
 def _fetch(url: str, into: Path, timeout: float) -> None:
-    import urllib.error  # here, as they take longer to import than all of tensord
+    import shutil  # here, as they take longer to import than all of tensord
+    import tempfile
+    import urllib.error
     import urllib.request
 
     into.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +45,9 @@ def from_url(url: str, gunzip: bool = False, *, timeout: float = _SECONDS) -> Te
     again while that is there. UnavailableError if they cannot be fetched, ValueError for a URL of another kind or if what
     is to be unpacked is no gzip file.
     """
+    import gzip
+    import hashlib
+
     if url.split(":", 1)[0].lower() not in ("http", "https", "file"):
         raise InvalidArgumentError(f"from_url: '{url}' is no URL of http, https or file")
     kept = _folder() / hashlib.sha256(url.encode()).hexdigest()

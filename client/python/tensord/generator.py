@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any, Optional
 
 import _tensord
@@ -48,7 +48,7 @@ class Generator(_tensord._Generator):
 
     def seed(self) -> int:
         """Starts it anew by a seed that nobody can foretell, and returns that."""
-        fresh = secrets.randbits(63)
+        fresh = int.from_bytes(os.urandom(8), "little") >> 1
         self.manual_seed(fresh)
         return fresh
 
