@@ -6,6 +6,8 @@
 // Decode trusts nothing: whatever bytes a peer sends, the result is a valid tensor-level program
 // within the limits, or an InvalidArgument (ResourceExhausted for a limit) that names the node and
 // the rule. A decoded node may be another op than was sent, because graphs simplify as they grow.
+// One thing is left to who schedules, because it may take memory as the square of the nodes: that
+// each Carry is within its Loop (VerifyTensor of core/rules/spec.h).
 #pragma once
 
 #include <absl/status/statusor.h>

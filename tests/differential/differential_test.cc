@@ -11,6 +11,7 @@
 #include "tests/differential/generate.h"
 #include "tests/differential/index_case.h"
 #include "tests/differential/shrink.h"
+#include "tests/differential/wire_case.h"
 #include "tests/differential/worker.h"
 
 namespace tensord {
@@ -49,6 +50,24 @@ TEST(Differential, RandomGraphs) { ExpectAllWell(CaseKind::kGraph, 400); }
 TEST(Differential, ChainsOfViews) { ExpectAllWell(CaseKind::kMovement, 60); }
 TEST(Differential, Conversions) { ExpectAllWell(CaseKind::kCasts, 60); }
 TEST(Differential, Divisions) { ExpectAllWell(CaseKind::kDivision, 60); }
+
+TEST(Differential, ProgramsThatNoClientOfOursSends) {
+  int refused = 0, checked = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    const absl::StatusOr<Case> test = GenerateWire(seed);
+    if (!test.ok()) {
+      EXPECT_TRUE(IsNoCase(test.status())) << "seed " << seed << ": " << test.status();
+      EXPECT_NE(test.status().message(), "") << "seed " << seed;
+      ++refused;
+      continue;
+    }
+    ++checked;
+    EXPECT_EQ(TheWorker().Check(PrintCase(*test)), "") << "seed " << seed << "\n"
+                                                       << PrintCase(*test);
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(checked, 100);
+}
 
 TEST(Differential, IndexExpressions) {
   for (uint64_t seed = 1; seed <= 800; ++seed) ASSERT_EQ(CheckIndex(seed), "") << "seed " << seed;

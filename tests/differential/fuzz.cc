@@ -16,9 +16,10 @@
 #include "tests/differential/generate.h"
 #include "tests/differential/index_case.h"
 #include "tests/differential/shrink.h"
+#include "tests/differential/wire_case.h"
 #include "tests/differential/worker.h"
 
-ABSL_FLAG(std::string, kind, "graph", "of cases: graph, movement, casts, division or index");
+ABSL_FLAG(std::string, kind, "graph", "of cases: graph, movement, casts, division, wire or index");
 ABSL_FLAG(int, seconds, 60, "how long to go on");
 ABSL_FLAG(uint64_t, seed, 1, "of the first case; the next ones count up");
 ABSL_FLAG(int, cases, 0, "how many cases at most; 0: no limit");
@@ -70,7 +71,7 @@ int Fuzz(const std::vector<char*>& files) {
       std::chrono::steady_clock::now() + std::chrono::seconds(absl::GetFlag(FLAGS_seconds));
   const std::string name = absl::GetFlag(FLAGS_kind);
   const auto* kind = std::find(std::begin(kCaseKinds), std::end(kCaseKinds), name);
-  if (kind == std::end(kCaseKinds) && name != "index") {
+  if (kind == std::end(kCaseKinds) && name != "index" && name != "wire") {
     fmt::print("there is no kind '{}'\n", name);
     return 1;
   }
@@ -81,6 +82,17 @@ int Fuzz(const std::vector<char*>& files) {
       const std::string problem = CheckIndex(seed);
       if (!problem.empty()) fmt::print("seed {}: {}\n", seed, problem);
       failures += !problem.empty();
+      continue;
+    }
+    if (name == "wire") {
+      const absl::StatusOr<Case> test = GenerateWire(seed);
+      if (!test.ok() && IsNoCase(test.status())) continue;
+      const std::string problem =
+          test.ok() ? worker.Check(PrintCase(*test)) : test.status().ToString();
+      if (problem.empty()) continue;
+      ++failures;
+      if (test.ok()) Report(*test, seed, problem, worker);
+      if (!test.ok()) fmt::print("seed {}: {}\n", seed, problem);
       continue;
     }
     const Case test = Generate(seed, static_cast<CaseKind>(kind - std::begin(kCaseKinds)));
