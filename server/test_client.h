@@ -126,6 +126,13 @@ class TestClient {
     copy->set_source(source);
     copy->set_device(device);
   }
+  void SendFrame(const v1::ClientFrame& frame) { stream_->Write(frame); }
+  bool ReadFrame() {
+    v1::ServerFrame frame;
+    if (!stream_->Read(&frame)) return false;
+    Take(frame);
+    return true;
+  }
   void Send() {
     if (acknowledges) frame_.set_acknowledged(events);
     stream_->Write(frame_);

@@ -302,6 +302,9 @@ class FakeRuntime final : public Runtime {
       if (inputs[i]->dtype != fake->inputs[i].dtype || inputs[i]->shape != fake->inputs[i].shape) {
         return InvalidArgument("input {} has another dtype or shape", i);
       }
+      if (&inputs[i]->memory->device() != fake->device) {
+        return InvalidArgument("input {} is on another device", i);
+      }
     }
     Run run;
     for (const auto& [type, overwrites] : fake->outputs) {
