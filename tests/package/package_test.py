@@ -55,11 +55,14 @@ def with_daemon(with_wheel, packages):
 @pytest.fixture(scope="module")
 def daemon(with_daemon):
     """Running, by the unit's command and as its user, in the folders that systemd would have made."""
-    with_daemon.run("install", "-d", "-o", "tensord", "-g", "tensord", "/run/tensord", "/var/cache/tensord")
+    folders = "/run/tensord", "/var/cache/tensord", "/var/lib/tensord"
+    with_daemon.run("install", "-d", "-m", "700", "-o", "tensord", "-g", "tensord", *folders)
+    (with_daemon.path / "run/tensord").chmod(0o755)
     unit = (with_daemon.path / "lib/systemd/system/tensord.service").read_text()
+    variables = re.search(r"^Environment=(.*)$", unit.replace("%C", "/var/cache").replace("%S", "/var/lib"), re.M)[1]
     start = shlex.split(re.search(r"^ExecStart=(.*)$", unit, re.M)[1])
     command = with_daemon.command(
-        "runuser", "-u", "tensord", "--", "env", "XDG_CACHE_HOME=/var/cache", "TENSORD_METRICS_LISTEN=localhost:0",
+        "runuser", "-u", "tensord", "--", "env", *variables.split(), "TENSORD_METRICS_LISTEN=localhost:0",
         *start, "--listen", SOCKET, "--ready-fd", "1", "--exit-with-parent",
     )  # fmt: skip
     log = with_daemon.path / "daemon.log"
@@ -164,10 +167,12 @@ tensord.connect({SOCKET!r})
 x = tensord.Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 loss = (x @ x).sum()
 print(loss.item(), loss.gradient(x)[0].tolist())
+tensord.publish("x", x.detach())
 """
     # The gradient of x[i, k] is the sum of row k and that of column i.
     assert daemon.run(PYTHON, "-c", code).stdout == "54.0 [[7.0, 11.0], [9.0, 13.0]]\n"
-    assert list((daemon.path / "var/cache/tensord").iterdir())  # it compiled, and keeps that
+    for kept in "cache", "lib":  # what it compiled, and what is published
+        assert list((daemon.path / "var" / kept / "tensord").iterdir()), kept
 
 
 def test_the_wheel_starts_a_private_daemon_of_the_package(daemon):
