@@ -50,3 +50,19 @@ def test_programs_for_two_devices_take_their_turns_on_both(tmp_path, orders):
             client.synchronize()
         others = executed(daemon) - before - RUNS * len(both)
         assert RUNS <= others < QUEUED
+
+
+def test_programs_for_pairs_of_three_devices_wait_for_each_other_in_no_circle(tmp_path):
+    """Each device is the first of one pair and the second of another."""
+    pairs = [("PACED:0", "PACED:1"), ("PACED:1", "PACED:2"), ("PACED:2", "PACED:0")]
+    with Daemon(tmp_path, "--devices=paced:3(launch_us=1000)") as daemon, contextlib.ExitStack() as stack:
+        clients, tensors = [], []
+        for pair in pairs * 2:
+            clients.append(stack.enter_context(tensord.connect(daemon.address)))
+            tensors.append(Tensor([[1.0], [2.0]]).shard(pair, axis=0))
+        for _ in range(30):
+            tensors = [x + 1 for x in tensors]
+            for x in tensors:
+                x.realize()
+        for client in clients:
+            client.synchronize()

@@ -164,6 +164,37 @@ def test_connections_that_take_all_descriptors(start, until):
     assert daemon.log.read_text().count("cannot accept") <= 20
 
 
+def test_after_many_sessions_nothing_of_them_is_left(start, figures, until):
+    """Each computes, moves bulk data, publishes, attaches and takes back."""
+    daemon = start(METRICS, "--session-lease=0s")
+    large = np.ones(1 << 19, np.float32)
+
+    def left():
+        now = figures(daemon)
+        files = os.listdir(f"/proc/{daemon.process.pid}/fd")
+        maps = Path(f"/proc/{daemon.process.pid}/maps").read_text()
+        return {
+            "sessions": now["sessions"], "memory": now["device_memory_used_bytes"], "published": now["publications"],
+            "files": len(files), "segments": maps.count("/memfd:tensord"),
+        }  # fmt: skip
+
+    def cycle(i):
+        with tensord.connect(daemon.address):
+            x = (Tensor(large) * 2).realize()
+            tensord.publish("x", x)
+            assert tensord.attach("x").sum().item() == 2 * large.size
+            assert x.numpy()[i] == 2
+            tensord.unpublish("x")
+
+    for i in range(5):
+        cycle(i)
+    until(lambda: left()["sessions"] == 0 and left()["memory"] == 0)
+    before = left()
+    for i in range(100):
+        cycle(i)
+    until(lambda: left() == before)
+
+
 def test_a_deadline_that_has_passed_already(start):
     daemon = start("--devices=cpu")
     with tensord.connect(daemon.address, timeout=1e-9):
