@@ -50,6 +50,7 @@ struct Flags {
   std::string state_dir;
   uint64_t max_published_bytes = 0;
   uint64_t max_user_bytes = 0;
+  int64_t trace_runs = 0;
   absl::Duration session_lease;
   absl::Duration drain_timeout;
   absl::Duration probe_interval, probe_patience;

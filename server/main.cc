@@ -178,7 +178,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
        .state_dir = flags.state_dir,
        .probes = {.interval = flags.probe_interval, .patience = flags.probe_patience},
        .drain = TerminateOnce(),
-       .compile_threads = static_cast<int>(flags.compile_threads)},
+       .compile_threads = static_cast<int>(flags.compile_threads),
+       .trace_runs = static_cast<int>(flags.trace_runs)},
       std::move(runtime));
 }
 

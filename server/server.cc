@@ -57,6 +57,13 @@ std::unique_ptr<SegmentSocket> ListenForSegments() {
   return nullptr;
 }
 
+// Steps are noted only while somebody asks for them: enough for an average of 64 a run.
+std::unique_ptr<TraceRing> RingOf(int runs) {
+  if (runs == 0) return nullptr;
+  const auto records = static_cast<size_t>(runs);
+  return std::make_unique<TraceRing>(TraceRing::Limits{.records = records, .steps = 64 * records});
+}
+
 CallObserver ObserverOf(Metrics* metrics) {
   if (metrics == nullptr) return nullptr;
   return [metrics](std::string_view method, absl::Duration duration, absl::StatusCode code) {
@@ -68,6 +75,7 @@ CallObserver ObserverOf(Metrics* metrics) {
 
 Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
     : metrics_(options.metrics_listen.empty() ? nullptr : std::make_unique<Metrics>()),
+      trace_(RingOf(options.trace_runs)),
       compile_pool_("td-compile", CompileThreads(options.compile_threads)),
       work_pool_("td-work", 2),
       files_pool_("td-files", 1),
@@ -87,12 +95,14 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                  .ledger = ledger_,
                  .programs = programs_,
                  .contents = contents_,
-                 .limits = options.limits}),
+                 .limits = options.limits,
+                 .trace = trace_.get()}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
       session_service_(registry_, calls_, authenticator_, files_pool_),
       admin_service_(registry_, calls_, authenticator_, files_pool_, options.drain),
       health_service_(*runtime_, calls_, options.probes),
+      trace_service_(registry_, calls_, authenticator_),
       state_metrics_(std::make_shared<StateMetrics>(
           registry_, [this](size_t device) { return health_service_.Last(device); },
           options.metrics_sessions)) {}
@@ -124,6 +134,7 @@ absl::Status Server::Listen(const ServerOptions& options) {
   builder.RegisterService(&session_service_);
   builder.RegisterService(&admin_service_);
   builder.RegisterService(&health_service_);
+  builder.RegisterService(&trace_service_);
   const bool remote = options.insecure || (options.tls && options.auth.proof_required);
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
   if (options.tls) {

@@ -31,10 +31,12 @@
 #include "server/segment_socket.h"
 #include "server/service/admin_service.h"
 #include "server/service/session_service.h"
+#include "server/service/trace_service.h"
 #include "server/session/registry.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
 #include "server/stall_watch.h"
+#include "server/trace/trace_ring.h"
 
 namespace tensord {
 
@@ -57,6 +59,7 @@ struct ServerOptions {
   // Begins what ends in Drain(), without waiting: an operator has asked for it. Null: nobody may.
   std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
+  int trace_runs = 4096;    // runs, transfers and compilations that traces go back; 0: none
 };
 
 class Server {
@@ -95,7 +98,8 @@ class Server {
   absl::Status ServeMetrics(const ServerOptions& options);
 
   // In this order: what stands first outlives what follows.
-  std::unique_ptr<Metrics> metrics_;  // null: nothing is measured
+  std::unique_ptr<Metrics> metrics_;        // null: nothing is measured
+  const std::unique_ptr<TraceRing> trace_;  // null: nothing is noted
   WorkerPool compile_pool_;
   WorkerPool work_pool_;
   WorkerPool files_pool_;
@@ -113,6 +117,7 @@ class Server {
   SessionServiceImpl session_service_;
   AdminServiceImpl admin_service_;
   HealthServiceImpl health_service_;
+  TraceServiceImpl trace_service_;
   const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
   std::unique_ptr<TlsCertificates> tls_;

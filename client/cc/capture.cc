@@ -67,6 +67,7 @@ const StateRef& CapturedProgram::Place::In(absl::Span<const StateRef> arguments)
 absl::StatusOr<std::shared_ptr<const CapturedProgram>> Session::Capture(
     const std::string& name, absl::Span<const StateRef> arguments, const Function& function) {
   TD_CHECK(!IsTracing(), "a function called by a captured one is part of its trace");
+  const SliceScope slice(slices_, "capture");
   // What was assigned and drawn before; and what must be computed before it is known how it is
   // divided.
   TD_RETURN_IF_ERROR(Realize(DividedAnyhow(arguments)));
@@ -400,6 +401,7 @@ StateRef Session::ResultOf(const CapturedProgram::Result& result,
 absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     const std::shared_ptr<const CapturedProgram>& program, absl::Span<const StateRef> arguments) {
   const CapturedProgram& captured = *program;
+  const SliceScope scope(slices_, "call");
   TD_RETURN_IF_ERROR(AwaitRoom());
   absl::MutexLock lock(&mu_);
   // A new session does not know the program.
@@ -519,7 +521,7 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     computed.push_back(target->value);
   }
   AddOutputs(run, outputs);
-  const uint64_t sequence = connection_->Send(std::move(command));
+  const uint64_t sequence = SendRun(std::move(command));
   for (const auto& [generator, count] : captured.drawn) generator->drawn += count;
   for (const ValueRef& value : computed) {
     value->buffer->run = sequence;

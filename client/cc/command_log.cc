@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/steady_clock.h"
 #include "core/wire/status.h"
 
 namespace tensord::client {
@@ -89,6 +90,7 @@ bool CommandLog::Fill(v1::ClientFrame& frame) {
     queue_.pop_front();
   }
   frame.set_acknowledged(events_);
+  frame.set_sent_ns(SteadyNs());
   told_events_ = events_;
   return true;
 }

@@ -14,6 +14,7 @@
 #include "client/cc/recorder.h"
 #include "core/base/status.h"
 #include "core/wire/status.h"
+#include "proto/tensord/v1/trace.grpc.pb.h"
 
 namespace tensord::client {
 namespace {
@@ -103,8 +104,8 @@ absl::Status NoAnswer(const std::shared_ptr<grpc::Channel>& channel, const std::
 }
 
 // A call of one message to and fro.
-template <typename Prepare, typename Request, typename Reply>
-grpc::Status CallOnce(v1::SessionService::Stub& stub, Prepare prepare, grpc::ClientContext& context,
+template <typename Stub, typename Prepare, typename Request, typename Reply>
+grpc::Status CallOnce(Stub& stub, Prepare prepare, grpc::ClientContext& context,
                       const Request& request, Reply& reply) {
   CallOperations operations(context);
   const auto call = (stub.*prepare)(&context, request, operations.queue());
@@ -532,6 +533,16 @@ absl::Status Connection::Unpublish(const std::string& name, absl::Time deadline)
 absl::StatusOr<v1::ExplainReply> Connection::Explain(absl::Time deadline) {
   return Ask<v1::ExplainReply>(&v1::SessionService::Stub::PrepareAsyncExplain, v1::ExplainRequest(),
                                deadline);
+}
+
+absl::Status Connection::GetTrace(v1::GetTraceRequest request, v1::GetTraceReply& reply,
+                                  absl::Time deadline) {
+  TD_RETURN_IF_ERROR(status());
+  request.set_session_token(welcome().session_token());
+  const auto stub = v1::TraceService::NewStub(channel_);
+  return Call(deadline, [&](grpc::ClientContext& context) {
+    return CallOnce(*stub, &v1::TraceService::Stub::PrepareAsyncGetTrace, context, request, reply);
+  });
 }
 
 }  // namespace tensord::client

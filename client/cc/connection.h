@@ -36,6 +36,11 @@
 
 namespace tensord {
 
+namespace v1 {
+class GetTraceRequest;
+class GetTraceReply;
+}  // namespace v1
+
 struct ConnectOptions {
   std::string client_name = "c++";  // for people, in tensorctl and logs
   std::string device;               // "CPU:0"; empty is the daemon's first
@@ -128,6 +133,9 @@ class Connection {
                                                 absl::Time deadline);
   absl::StatusOr<v1::ListPublishedReply> ListPublished(absl::Time deadline);
   absl::Status Unpublish(const std::string& name, absl::Time deadline);
+
+  // Of this session; `request` needs no token. See docs/tracing.md.
+  absl::Status GetTrace(v1::GetTraceRequest request, v1::GetTraceReply& reply, absl::Time deadline);
 
  private:
   explicit Connection(std::string address);

@@ -59,6 +59,7 @@ absl::Status Session::Realize(absl::Span<const StateRef> states) {
         "data cannot be read while a function is captured: there is none yet; return the tensor "
         "from the function and read it outside");
   }
+  const SliceScope scope(slices_, "realize");
   TD_RETURN_IF_ERROR(AwaitRoom());
   absl::MutexLock lock(&mu_);
   std::vector<ValueRef> roots;
@@ -155,6 +156,7 @@ absl::Status Session::SendFile(Value& value) {
   const Placement place = {value.devices.empty() ? HomeDevices() : value.devices, kWhole};
   const std::shared_ptr<Buffer> buffer = NewBuffer(value, place);
   mu_.Unlock();
+  const SliceScope scope(slices_, "upload", value.bytes());
   const absl::Status status = buffer->connection->Upload(
       buffer->handles[0], value.dtype, value.shape, DeviceName(place.devices[0]), value.bytes(),
       [&value](uint64_t offset, absl::Span<char> out) {
@@ -277,12 +279,19 @@ absl::Status Session::RealizeTogether(const std::vector<ValueRef>& all,
     outputs.push_back(root.buffer);
   }
   AddOutputs(run, outputs);
-  const uint64_t sequence = connection_->Send(std::move(command));
+  const uint64_t sequence = SendRun(std::move(command));
   for (const ValueRef& root : roots) {
     root->buffer->run = sequence;
     NoteVariables(*root);
   }
   return absl::OkStatus();
+}
+
+uint64_t Session::SendRun(v1::Command command) {
+  SliceScope scope(slices_, "run");
+  const uint64_t sequence = connection_->Send(std::move(command));
+  scope.set_sequence(sequence);
+  return sequence;
 }
 
 // Finds what the roots are built from, and what has to be computed before them.
@@ -439,7 +448,10 @@ absl::StatusOr<std::shared_ptr<const SentProgram>> Session::Register(
   sent->handle = connection_->NewHandle(Handle::kProgram);
   registration.set_handle(sent->handle);
   for (const Node* variable : program.variables) sent->variables.emplace_back(variable->text);
-  sent->sequence = connection_->Send(std::move(command));
+  {
+    const SliceScope scope(slices_, "send program");
+    sent->sequence = connection_->Send(std::move(command));
+  }
 
   programs_.push_front(std::move(sent));
   program_of_[hash] = programs_.begin();

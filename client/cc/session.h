@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "client/cc/connection.h"
+#include "client/cc/slice_log.h"
 #include "client/cc/value.h"
 #include "core/ir/program.h"
 #include "core/tensor/expr.h"
@@ -261,6 +262,8 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   const std::vector<std::string>& devices() const { return devices_; }
   const std::string& device() const { return options_.device; }
+  const std::string& client_name() const { return options_.client_name; }
+  SliceLog& slices() { return slices_; }  // what it does, while somebody traces it
   absl::Time Deadline() const { return absl::Now() + options_.timeout; }
 
   // New tensors from old ones. The first error among operands becomes that of the result.
@@ -551,6 +554,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<int64_t> HomeDevices() const { return {home_}; }
   static Placement PlacementIn(const Value& value);
   const std::vector<int64_t>* DefaultDevices() const;  // of this thread, if it has any
+  // Returns its number.
+  uint64_t SendRun(v1::Command command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RealizePending(std::vector<ValueRef> roots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Gather(absl::Span<const ValueRef> roots, const Trace* trace, Plan& plan)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -584,6 +589,7 @@ class Session : public std::enable_shared_from_this<Session> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ConnectOptions options_;
+  SliceLog slices_;
   const std::vector<std::string> devices_;  // of the daemon
   const int64_t home_;  // the number of the session's device, where values are that nobody placed
   std::atomic<bool> fast_math_ = false;

@@ -31,6 +31,7 @@ absl::StatusOr<StateRef> Session::Upload(absl::Span<const char> data, DType dtyp
   }
   const Buffer& buffer = *value->buffer;
   const std::vector<int64_t>& devices = buffer.placement.devices;
+  const SliceScope scope(slices_, "upload", data.size());
   TD_RETURN_IF_ERROR(buffer.connection->Upload(buffer.handles[0], dtype, shape,
                                                DeviceName(devices[0]), data, Deadline()));
   for (size_t i = 1; i < devices.size(); ++i) {
@@ -134,6 +135,7 @@ absl::Status Session::Download(const StateRef& state, const Sink& sink) {
   TD_RETURN_IF_ERROR(Realize({state}));
   uint64_t run = 0;
   const std::shared_ptr<Buffer> buffer = BufferOf(*state, &run);
+  const SliceScope scope(slices_, "download", buffer->bytes);
   // The call finds the data ready, or is not made at all.
   if (run != 0) TD_RETURN_IF_ERROR(AwaitBuffer(buffer, run));
   if (buffer->placement.axis != kWhole) {
@@ -144,6 +146,7 @@ absl::Status Session::Download(const StateRef& state, const Sink& sink) {
 
 absl::Status Session::Wait(absl::Span<const StateRef> states) {
   TD_RETURN_IF_ERROR(Realize(states));
+  const SliceScope scope(slices_, "wait");
   if (states.empty()) return connection()->Wait(0, Deadline());
   for (const StateRef& state : states) {
     uint64_t run = 0;
@@ -156,7 +159,10 @@ absl::Status Session::Wait(absl::Span<const StateRef> states) {
 absl::Status Session::AwaitBuffer(const std::shared_ptr<Buffer>& buffer, uint64_t run) {
   Connection& connection = *buffer->connection;
   std::optional<absl::Status> status;
-  if (run != 0) status = connection.AwaitRun(run, Deadline());
+  if (run != 0) {
+    const SliceScope scope(slices_, "await run");
+    status = connection.AwaitRun(run, Deadline());
+  }
   bool overwritten;
   {
     absl::MutexLock lock(&mu_);

@@ -11,8 +11,8 @@ AT_ONCE = """
     tensord.autograd.modes tensord.compiled tensord.connection tensord.context tensord.creation tensord.download
     tensord.dtypes tensord.errors tensord.fft tensord.func tensord.functional tensord.generator tensord.given
     tensord.interop tensord.jit tensord.kernels tensord.linalg tensord.loops tensord.numerics tensord.objects tensord.out
-    tensord.place tensord.printing tensord.random tensord.return_types tensord.sharing tensord.signal
-    tensord.signal.windows tensord.size tensord.special tensord.structure tensord.tinygrad tensord.training
+    tensord.place tensord.printing tensord.profiler tensord.random tensord.return_types tensord.sharing
+    tensord.signal tensord.signal.windows tensord.size tensord.special tensord.structure tensord.tinygrad tensord.training
 """.split()
 
 # (what names it, what of the rest is then there)

@@ -42,5 +42,6 @@ PYBIND11_MODULE(_tensord, module) {
   BindKernel(module);
   BindLoop(module);
   BindSharing(module, tensor);
+  BindTrace(module);
   BindSpellings(tensor);
 }

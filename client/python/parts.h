@@ -16,5 +16,6 @@ void BindLinalg(py::class_<Tensor>& tensor, py::module_& module);
 void BindPlace(py::module_& module, py::class_<Tensor>& tensor);
 void BindRandom(py::class_<Tensor>& tensor);
 void BindResample(py::class_<Tensor>& tensor);
+void BindTrace(py::module_& module);
 
 }  // namespace tensord::python

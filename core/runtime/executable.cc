@@ -14,6 +14,7 @@ struct CompiledExecutable::RunState {
     std::vector<KernelArgs> args;  // by step
     std::shared_ptr<DeviceMemory> scratch;
     RunTimes times;
+    StepTimes steps;  // without times unless they are asked for
     // Counts the points at which the devices meet, as this one comes to them.
     Signal meets;
     uint64_t met = 0;  // while commands are recorded: the points so far
@@ -129,29 +130,61 @@ void* CompiledExecutable::AddressOf(const RunState& run, size_t device, int inde
 }
 
 void CompiledExecutable::Record(size_t begin, size_t end, RunState& run, size_t device,
-                                CommandList& list) const {
+                                CommandList& list, RunTimes* times) const {
   const auto address = [&](int buffer) { return AddressOf(run, device, buffer); };
   for (size_t i = begin; i < end; ++i) {
     const Schedule::Step& step = schedule_.steps[i];
+    if (times != nullptr) list.Timestamp(&times->begin);
     if (step.kernel == Schedule::Step::kCopy) {
       list.Copy(address(step.buffers[0]), address(step.buffers[1]),
                 schedule_.buffers[step.buffers[0]].bytes());
     } else if (step.kernel == Schedule::Step::kLoop) {
       auto body = std::make_shared<CommandList>();
-      Record(i + 1, i + 1 + step.body, run, device, *body);
+      // Its steps run many times: they have no one time to note.
+      Record(i + 1, i + 1 + step.body, run, device, *body, nullptr);
       list.Loop(address(step.buffers[0]), static_cast<uint64_t>(step.most), std::move(body));
       i += step.body;
     } else if (step.kernel == Schedule::Step::kExchange) {
-      i = RecordExchanges(i, run, device, list) - 1;
+      RecordExchanges(i, run, device, list);
+      i = EndOfExchanges(i) - 1;
     } else {
       const LaunchKernel& kernel = kernels_[step.kernel];
       list.Exec(kernel.loaded[device].get(), &run.devices[device].args[i], kernel.grid);
     }
+    if (times != nullptr) list.Timestamp(&(times++)->end);
   }
 }
 
-size_t CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t device,
-                                           CommandList& list) const {
+void CompiledExecutable::NameTimedSteps(absl::Span<const Plan::Kernel> kernels) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+    const Schedule::Step& step = schedule_.steps[i];
+    if (step.kernel == Schedule::Step::kCopy) {
+      names.emplace_back("copy");
+    } else if (step.kernel == Schedule::Step::kLoop) {
+      names.emplace_back("loop");
+      i += step.body;
+    } else if (step.kernel == Schedule::Step::kExchange) {
+      names.emplace_back("exchange");
+      i = EndOfExchanges(i) - 1;
+    } else {
+      names.push_back(kernels[step.kernel].name);
+    }
+  }
+  timed_names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+}
+
+size_t CompiledExecutable::EndOfExchanges(size_t begin) const {
+  const auto joins = [](const Schedule::Step& step) {
+    return step.kernel == Schedule::Step::kExchange && !step.meets;
+  };
+  size_t end = begin + 1;
+  while (end < schedule_.steps.size() && joins(schedule_.steps[end])) ++end;
+  return end;
+}
+
+void CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t device,
+                                         CommandList& list) const {
   const size_t count = devices_.size();
   const auto meet = [&] {
     const uint64_t point = ++run.devices[device].met;
@@ -161,10 +194,9 @@ size_t CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t d
     }
   };
   meet();  // what is read has been computed
-  size_t i = begin;
-  for (; i < schedule_.steps.size(); ++i) {
+  const size_t end = EndOfExchanges(begin);
+  for (size_t i = begin; i < end; ++i) {
     const Schedule::Step& step = schedule_.steps[i];
-    if (step.kernel != Schedule::Step::kExchange || (step.meets && i > begin)) break;
     const uint64_t bytes = schedule_.buffers[step.buffers[0]].bytes();
     if (bytes == 0) continue;
     auto* to = static_cast<std::byte*>(AddressOf(run, device, step.buffers[0]));
@@ -188,13 +220,12 @@ size_t CompiledExecutable::RecordExchanges(size_t begin, RunState& run, size_t d
     }
   }
   meet();  // and is overwritten by nobody before all have read it
-  return i;
 }
 
 absl::StatusOr<Run> CompiledExecutable::Launch(
     std::shared_ptr<const Executable> self, absl::Span<DeviceState* const> shared,
-    absl::Span<const BufferRef> inputs,
-    const absl::flat_hash_map<std::string, int64_t>& variables) const {
+    absl::Span<const BufferRef> inputs, const absl::flat_hash_map<std::string, int64_t>& variables,
+    const SubmitOptions& options) const {
   TD_RETURN_IF_ERROR(Check(inputs, variables));
   const size_t count = devices_.size();
   auto state = std::make_shared<RunState>(count);
@@ -231,11 +262,16 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
     Timeline& timeline = devices_[d]->timeline();
     RunTimes& times = state->devices[d].times;
     CommandList& list = lists[d];
+    StepTimes& steps = state->devices[d].steps;
+    if (options.time_steps) {
+      steps.names = timed_names_;
+      steps.times = std::make_unique<RunTimes[]>(timed_names_->size());
+    }
     list.Keep(state);
     const uint64_t done = timeline.Reserve();
     list.Wait(timeline.signal(), done - 1);
     list.Timestamp(&times.begin);
-    Record(0, schedule_.steps.size(), *state, d, list);
+    Record(0, schedule_.steps.size(), *state, d, list, steps.times.get());
     list.Timestamp(&times.end);
     list.Signal(timeline.signal(), done);
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -263,6 +299,10 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
   for (size_t d = 0; d < count; ++d) {
     run.times_by_device.emplace_back(
         devices_[d], std::shared_ptr<const RunTimes>(state, &state->devices[d].times));
+    if (options.time_steps) {
+      run.steps_by_device.push_back(
+          std::shared_ptr<const StepTimes>(state, &state->devices[d].steps));
+    }
   }
   run.times = run.times_by_device[0].second;
   return run;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/runtime/plan_compiler.h"
 #include "core/runtime/runtime.h"
 #include "core/schedule/schedule.h"
 
@@ -50,7 +51,8 @@ class CompiledExecutable : public Executable {
   absl::StatusOr<Run> Launch(std::shared_ptr<const Executable> self,
                              absl::Span<DeviceState* const> shared,
                              absl::Span<const BufferRef> inputs,
-                             const absl::flat_hash_map<std::string, int64_t>& variables) const;
+                             const absl::flat_hash_map<std::string, int64_t>& variables,
+                             const SubmitOptions& options) const;
   absl::Span<Device* const> devices() const { return devices_; }
 
  private:
@@ -61,10 +63,15 @@ class CompiledExecutable : public Executable {
   absl::StatusOr<std::shared_ptr<DeviceMemory>> Scratch(size_t device, DeviceState& shared) const;
   absl::Status Allocate(absl::Span<DeviceState* const> shared, RunState& run) const;
   void* AddressOf(const RunState& run, size_t device, int buffer) const;
-  // Adds the commands of steps [begin, end) for one of the devices.
-  void Record(size_t begin, size_t end, RunState& run, size_t device, CommandList& list) const;
-  // Of Exchanges next to each other, from step `begin`; returns where they end.
-  size_t RecordExchanges(size_t begin, RunState& run, size_t device, CommandList& list) const;
+  // Adds the commands of steps [begin, end) for one of the devices, and, unless it is null, stamps
+  // of each by itself from `times` on.
+  void Record(size_t begin, size_t end, RunState& run, size_t device, CommandList& list,
+              RunTimes* times) const;
+  // Exchanges next to each other that are made as one: from step `begin` to the one returned.
+  size_t EndOfExchanges(size_t begin) const;
+  void RecordExchanges(size_t begin, RunState& run, size_t device, CommandList& list) const;
+  // What Record stamps, in order.
+  void NameTimedSteps(absl::Span<const Plan::Kernel> kernels);
   absl::Status Check(absl::Span<const BufferRef> inputs,
                      const absl::flat_hash_map<std::string, int64_t>& variables) const;
 
@@ -72,6 +79,7 @@ class CompiledExecutable : public Executable {
   std::vector<Device*> devices_;
   Schedule schedule_;                    // its kernel graphs are dropped once compiled
   std::vector<std::string> step_names_;  // of kernels and copies, in order
+  std::shared_ptr<const std::vector<std::string>> timed_names_;
   std::vector<LaunchKernel> kernels_;
   std::vector<TensorType> inputs_, outputs_;
   std::vector<Variable> variables_;

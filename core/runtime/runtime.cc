@@ -98,13 +98,15 @@ class RuntimeImpl : public Runtime {
     return plan->result;
   }
 
+  using Runtime::Submit;
   absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
                              absl::Span<const BufferRef> inputs,
-                             const absl::flat_hash_map<std::string, int64_t>& variables) override {
+                             const absl::flat_hash_map<std::string, int64_t>& variables,
+                             const SubmitOptions& options) override {
     const auto& compiled = static_cast<const CompiledExecutable&>(*executable);
     absl::InlinedVector<DeviceState*, 4> shared;
     for (const Device* device : compiled.devices()) shared.push_back(shared_.at(device).get());
-    return compiled.Launch(executable, shared, inputs, variables);
+    return compiled.Launch(executable, shared, inputs, variables, options);
   }
 
   CacheStats cache_stats() const override {
@@ -275,6 +277,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> RuntimeImpl::Build(
                                           ? "exchange"
                                           : kernels[step.kernel].name);
   }
+  executable->NameTimedSteps(kernels);
   const auto type = [](const Node* node) {
     return CompiledExecutable::TensorType{node->dtype, {node->shape.begin(), node->shape.end()}};
   };

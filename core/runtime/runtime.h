@@ -87,6 +87,16 @@ struct RunTimes {
   }
 };
 
+// When each step of a run began and ended on one device; valid as RunTimes are.
+struct StepTimes {
+  std::shared_ptr<const std::vector<std::string>> names;  // kernels, "copy", "exchange", "loop"
+  std::unique_ptr<RunTimes[]> times;                      // one a name
+};
+
+struct SubmitOptions {
+  bool time_steps = false;  // for Run::steps_by_device; costs the device two stamps a step
+};
+
 struct Run {
   // One per program output, and of the second device after those of the first; those that overwrite
   // are the input's.
@@ -97,6 +107,7 @@ struct Run {
   std::shared_ptr<const RunTimes> times;  // of the first device
   // Of all devices, in their order; what the runtime does not measure isn't there.
   std::vector<std::pair<Device*, std::shared_ptr<const RunTimes>>> times_by_device;
+  std::vector<std::shared_ptr<const StepTimes>> steps_by_device;  // likewise, if asked for
 };
 
 class Runtime {
@@ -122,9 +133,15 @@ class Runtime {
   // and enqueues. `inputs` are those of the first device, then those of the second, and so on.
   // `variables` by name; every variable of the program but kDeviceIndex needs a value in its
   // bounds. An input that an output overwrites must not be another input as well.
-  virtual absl::StatusOr<Run> Submit(
-      const std::shared_ptr<const Executable>& executable, absl::Span<const BufferRef> inputs,
-      const absl::flat_hash_map<std::string, int64_t>& variables) = 0;
+  virtual absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
+                                     absl::Span<const BufferRef> inputs,
+                                     const absl::flat_hash_map<std::string, int64_t>& variables,
+                                     const SubmitOptions& options) = 0;
+  absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
+                             absl::Span<const BufferRef> inputs,
+                             const absl::flat_hash_map<std::string, int64_t>& variables) {
+    return Submit(executable, inputs, variables, {});
+  }
 
   virtual CacheStats cache_stats() const = 0;
   virtual absl::Status ClearCache() = 0;  // plans, kernels in memory and on disk

@@ -28,6 +28,9 @@ struct Caller {
   std::string user;    // empty: nobody
   bool admin = false;  // may see and end what others do
   bool local = false;  // a process of this machine, on a unix socket or this one
+
+  // Whether it may see and end what that user does. Nobody in particular may be anybody.
+  bool MayKnow(const std::string& owner) const { return admin || (!user.empty() && user == owner); }
 };
 
 // Of this machine; "uid-7" for one without a name.

@@ -27,10 +27,12 @@ class MeteredRuntime final : public Runtime {
   absl::StatusOr<std::shared_ptr<const Executable>> Prepare(const Program& program,
                                                             absl::Span<Device* const> devices,
                                                             CompileStats* stats) override;
+  using Runtime::Submit;
   absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
                              absl::Span<const BufferRef> inputs,
-                             const absl::flat_hash_map<std::string, int64_t>& variables) override {
-    return runtime_->Submit(executable, inputs, variables);
+                             const absl::flat_hash_map<std::string, int64_t>& variables,
+                             const SubmitOptions& options) override {
+    return runtime_->Submit(executable, inputs, variables, options);
   }
   CacheStats cache_stats() const override { return runtime_->cache_stats(); }
   absl::Status ClearCache() override { return runtime_->ClearCache(); }

@@ -34,12 +34,8 @@ const char* StateName(ObjectState state) {
   return "";
 }
 
-// Whose session it is. Nobody in particular may be anybody.
-bool MayKnow(const Caller& caller, const std::string& user) {
-  return caller.admin || (!caller.user.empty() && caller.user == user);
-}
 bool MayKnow(const Caller& caller, const SessionIdentity& session) {
-  return MayKnow(caller, session.user);
+  return caller.MayKnow(session.user);
 }
 
 absl::Status NotAllowed(std::string_view what, const Caller& caller) {
@@ -242,7 +238,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::ExplainSession(grpc::CallbackServerC
     }
     *reply = session->Explain();
     DescribeMemory(
-        registry_.engine(), [&](const std::string& user) { return MayKnow(caller, user); },
+        registry_.engine(), [&](const std::string& user) { return caller.MayKnow(user); },
         reply->mutable_memory());
     return absl::OkStatus();
   });
@@ -254,7 +250,7 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetMemory(grpc::CallbackServerContex
   return AnswerNow(calls_, context, "GetMemory", [&]() -> absl::Status {
     TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
     DescribeMemory(
-        registry_.engine(), [&](const std::string& user) { return MayKnow(caller, user); },
+        registry_.engine(), [&](const std::string& user) { return caller.MayKnow(user); },
         reply->mutable_devices());
     return absl::OkStatus();
   });

@@ -34,6 +34,7 @@ DownloadCall* DownloadCall::Start(const FindSession& find, CallCount& calls,
 void DownloadCall::Begin(absl::StatusOr<Awaited> awaited) {
   if (!awaited.ok()) return End(awaited.status());
   if (awaited->buffer == nullptr) return End(InvalidArgument("download: a program has no bytes"));
+  found_ns_ = SteadyNs();
   source_ = *std::move(awaited);
   const Buffer& buffer = *source_.buffer;
   chunk_.set_dtype(static_cast<uint32_t>(buffer.dtype));
@@ -73,12 +74,15 @@ void DownloadCall::Next() {
     }
   }
   sent_ += size;
+  moved_ += size;
   wait_->session().CountDownloaded(size, segment_ != nullptr);
   last_ = sent_ == memory.size() || (segment_ && filled_ == segment_->size());
   if (!last_) {
     StartWrite(&chunk_);
   } else {
     guard_.Ended("Download", begin_, absl::OkStatus());
+    wait_->session().NoteTransfer(TraceRecord::Kind::kDownload, moved_,
+                                  {.received_ns = begin_ns_, .ready_ns = found_ns_});
     // The bytes are in the chunk: let go of the tensor once the write has begun.
     const std::shared_ptr<const void> pin = std::move(source_.pin);
     StartWriteAndFinish(&chunk_, grpc::WriteOptions(), grpc::Status::OK);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/base/steady_clock.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/service/call.h"
 #include "server/service/wait.h"
@@ -40,12 +41,15 @@ class DownloadCall final : public grpc::ServerWriteReactor<v1::DownloadChunk>,
   const uint64_t offset_, version_;  // to go on from
   const uint64_t segment_number_;    // 0: none
   const absl::Time begin_ = absl::Now();
+  const int64_t begin_ns_ = SteadyNs();
+  int64_t found_ns_ = 0;                // when the value was there
   std::shared_ptr<DownloadCall> self_;  // until OnDone
   std::shared_ptr<CommandWait> wait_;
   Awaited source_;
   uint64_t sent_ = 0;
   std::shared_ptr<const Segment> segment_;
   uint64_t filled_ = 0;  // of the segment
+  uint64_t moved_ = 0;   // bytes, by this call
   bool last_ = false;    // the write under way finishes the call
   v1::DownloadChunk chunk_;
 };

@@ -68,6 +68,7 @@ void UploadCall::Claimed(absl::StatusOr<UploadTarget> target) {
   target_ = *std::move(target);
   stored_ = target_.stored;
   claimed_ = true;
+  claimed_ns_ = SteadyNs();
   if (target_.buffer == nullptr) return End(absl::OkStatus());  // it was complete
   if (chunk_.data().empty() && chunk_.segment() == 0 && !chunk_.abandon()) {
     reply_->set_candidates(static_cast<uint32_t>(session_->Candidates(target_.bytes)));
@@ -132,6 +133,8 @@ absl::Status UploadCall::Store() {
   if (stored_ == target_.bytes && !settled_) {
     settled_ = true;
     session_->EndUpload(request_, absl::OkStatus());
+    session_->NoteTransfer(TraceRecord::Kind::kUpload, stored_ - target_.stored,
+                           {.received_ns = begin_ns_, .ready_ns = claimed_ns_});
   }
   return absl::OkStatus();
 }

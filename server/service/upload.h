@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/steady_clock.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/service/call.h"
 #include "server/session/session.h"
@@ -44,6 +45,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   const CallCount::Guard guard_;
   v1::UploadReply* const reply_;
   const absl::Time begin_ = absl::Now();
+  const int64_t begin_ns_ = SteadyNs();
   std::shared_ptr<UploadCall> self_;  // until OnDone
   v1::UploadChunk chunk_;
 
@@ -52,6 +54,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadChunk>,
   std::shared_ptr<const Segment> segment_;  // of the last chunk
   uint64_t segment_number_ = 0;
   UploadTarget target_;
+  int64_t claimed_ns_ = 0;
   uint64_t stored_ = 0;
   bool claimed_ = false;  // the transfer is ours to end
   bool settled_ = false;  // and was ended

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "server/session/session.h"
 
 namespace tensord {
@@ -84,6 +85,7 @@ bool Session::TakeFrame(uint64_t attachment, v1::ServerFrame* frame) {
     told_all_ = accept_until_ && AllDone();
     frame->Swap(&outgoing_);
     something_to_tell_ = false;
+    if (!untold_.empty()) NoteTold(SteadyNs());
     if (resumable() && EventsIn(*frame) > 0) {
       frame->set_events(events_ += EventsIn(*frame));
       v1::ServerFrame& kept = kept_.emplace_back(*frame);
@@ -136,6 +138,7 @@ void Session::End() {
     std::swap(tensors, tensors_);
     std::swap(programs, programs_);
     segments.swap(segments_);
+    NoteTold(0);
     account_.Close();
   }
   engine_.scheduler.Rest(flow_);

@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/wire/status.h"
@@ -136,6 +137,8 @@ Session::Outcome Session::ExecuteRegister(uint64_t sequence, v1::RegisterProgram
       return Outcome::kDone;
     }
     program->devices = *std::move(devices);
+    program->sent_ns = queue_.front().sent_ns;
+    program->received_ns = queue_.front().received_ns;
     programs_.Insert(command.handle(), program);
     ++compiling_;
   }
@@ -180,6 +183,9 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     absl::MutexLock lock(&mu_);
     if (ended_) return;  // nobody waits for it any more
   }
+  auto traced = std::make_shared<TracedProgram>();
+  traced->name = program->name;
+  traced->compile.begin_ns = SteadyNs();
   Signature signature;
   CompileStats stats;
   std::optional<v1::ExplainReply::Miss> miss;
@@ -189,6 +195,7 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
     absl::StatusOr<Program> made = source();
     if (made.ok()) {
       signature = SignatureOf(*made);
+      traced->hash = StructuralHash(*made);
       executable = engine_.runtime.Prepare(*made, program->devices, &stats);
       if (message != nullptr) miss = Index(*message, *made, program->devices, stats);
       if (HasUpdatesApart(*made)) whole = std::make_shared<const Program>(*std::move(made));
@@ -196,6 +203,11 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
       executable = made.status();
     }
   }
+  traced->compile.end_ns = SteadyNs();
+  traced->compile.plan_cached = stats.plan_cached;
+  traced->compile.kernels_compiled = stats.kernels_compiled;
+  traced->compile.kernel_memory_hits = stats.kernel_memory_hits;
+  traced->compile.kernel_disk_hits = stats.kernel_disk_hits;
   {
     absl::MutexLock lock(&mu_);
     --compiling_;
@@ -219,6 +231,8 @@ void Session::Compile(uint64_t sequence, const std::shared_ptr<LoadedProgram>& p
       program->error = Annotate(executable.status(), "program '{}'", program->name);
       if (sequence != 0) Fail(sequence, {}, program->error, /*refused=*/true);
     }
+    program->traced = std::move(traced);
+    NoteCompile(sequence, *program);
   }
   Drain();
 }
@@ -303,7 +317,9 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   RunPlan plan;
   std::shared_ptr<const Executable> executable;
   bool others_in_flight = false, failed = false, goes_on = false;
-  int64_t expected_ns = 0;
+  int64_t expected_ns = 0, turn_ns = 0;
+  SubmitOptions submit;
+  bool noted = false;
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
   std::vector<std::shared_ptr<const void>> dying;  // without the lock
@@ -342,6 +358,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     if (!failed) {
       if (*planned == Outcome::kBlocked) return Outcome::kBlocked;
       others_in_flight = in_flight_ > 0;
+      if (Queued& front = queue_.front(); front.received_ns != 0) {
+        // One that gets its turn at the first look has waited for none: that saves a look at the
+        // clock.
+        if (front.ready_ns == 0) turn_ns = front.ready_ns = SteadyNs();
+        noted = true;
+        submit.time_steps = TimesSteps(front.ready_ns);
+      }
       executable = plan.program->executable;
       expected_ns = plan.program->length.expected_ns();
       // Submit changes these buffers: until it is done, nobody may begin to read them.
@@ -370,9 +393,10 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     readable();
     return Blocked(sequence, v1::ExplainReply::CAUSE_TURN);
   }
+  if (noted && turn_ns == 0) turn_ns = SteadyNs();
   const absl::Status charged = account_.Charge(plan.needs, "the outputs");
   absl::StatusOr<Run> submitted =
-      charged.ok() ? engine_.runtime.Submit(executable, plan.buffers, variables) : charged;
+      charged.ok() ? engine_.runtime.Submit(executable, plan.buffers, variables, submit) : charged;
   if (charged.ok() && !submitted.ok()) {
     account_.Release(plan.needs);
     submitted = engine_.ledger.Explain(submitted.status(), plan.needs);
@@ -429,6 +453,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     if (split_.sequence == sequence) run->refused = split_.error;
     run->kernels = submitted->kernels;
     run->times = std::move(submitted->times_by_device);
+    if (const Queued& front = queue_.front(); turn_ns != 0) {
+      run->sent_ns = front.sent_ns;
+      run->received_ns = front.received_ns;
+      run->ready_ns = front.ready_ns;
+      run->turn_ns = turn_ns;
+      run->steps = std::move(submitted->steps_by_device);
+    }
     run->program = std::move(plan.program);
     run->turn = std::move(turn);
     run->inputs = std::move(plan.inputs);
@@ -457,6 +488,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
 // On a thread of the device: does little, and executes nothing.
 void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Status& status) {
   bool resume;
+  const int64_t done_ns = run->received_ns != 0 ? SteadyNs() : 0;
   absl::InlinedVector<int64_t, 4> device_ns;  // one that failed may have no end
   absl::Status fault;
   {
@@ -495,6 +527,7 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
     if (run->notify) {
       Complete(run->sequence, result.ok() ? run->refused : result, first_ns, run->kernels);
     }
+    NoteRun(*run, result, done_ns);
     // Before others see that it has ended, and look for memory again.
     run->inputs.clear();
     run->outputs.clear();

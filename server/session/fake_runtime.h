@@ -294,9 +294,11 @@ class FakeRuntime final : public Runtime {
     return fake;
   }
 
+  using Runtime::Submit;
   absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
                              absl::Span<const BufferRef> inputs,
-                             const absl::flat_hash_map<std::string, int64_t>& variables) override {
+                             const absl::flat_hash_map<std::string, int64_t>& variables,
+                             const SubmitOptions& /*options*/) override {
     auto fake = std::static_pointer_cast<const FakeExecutable>(executable);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i]->dtype != fake->inputs[i].dtype || inputs[i]->shape != fake->inputs[i].shape) {

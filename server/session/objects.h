@@ -16,6 +16,7 @@
 #include "server/scheduler/scheduler.h"
 #include "server/session/content_index.h"
 #include "server/sharing/publications.h"
+#include "server/trace/trace_ring.h"
 
 namespace tensord {
 
@@ -91,8 +92,10 @@ struct LoadedProgram {
   Signature signature;
   std::shared_ptr<const Executable> executable;
   RunLength length;
-  std::shared_ptr<const Program> whole;  // if it has updates apart; immutable
-  std::vector<Apart> apart;              // in order; made when a run first needs it
+  int64_t sent_ns = 0, received_ns = 0;         // of its command, if that is noted
+  std::shared_ptr<const TracedProgram> traced;  // once it is compiled
+  std::shared_ptr<const Program> whole;         // if it has updates apart; immutable
+  std::vector<Apart> apart;                     // in order; made when a run first needs it
 };
 
 }  // namespace tensord

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "core/wire/status.h"
 #include "server/session/session.h"
 
@@ -38,6 +39,7 @@ absl::Status Session::Receive(uint64_t attachment, v1::ClientFrame& frame) {
     TD_RETURN_IF_ERROR(Acknowledge(frame.acknowledged()));
     if (frame.commands().empty()) return absl::OkStatus();
     last_command_ = absl::Now();
+    const int64_t received_ns = IsTraced() ? SteadyNs() : 0;
     for (v1::Command& command : *frame.mutable_commands()) {
       if (command.sequence() <= received_) continue;  // sent again after it had arrived
       if (command.sequence() != received_ + 1) {
@@ -47,7 +49,10 @@ absl::Status Session::Receive(uint64_t attachment, v1::ClientFrame& frame) {
       received_ = command.sequence();
       const size_t bytes = command.ByteSizeLong();
       queued_bytes_ += bytes;
-      queue_.push_back({.command = std::move(command), .bytes = bytes});
+      queue_.push_back({.command = std::move(command),
+                        .bytes = bytes,
+                        .sent_ns = frame.sent_ns(),
+                        .received_ns = received_ns});
     }
   }
   Drain();

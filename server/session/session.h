@@ -48,6 +48,7 @@
 #include "server/session/segment.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
+#include "server/trace/trace_ring.h"
 
 namespace tensord {
 
@@ -80,6 +81,7 @@ struct SessionEngine {
   ProgramIndex& programs;      // who has registered which programs
   ContentIndex& contents;      // who has uploaded which bytes
   SessionLimits limits;
+  TraceRing* trace = nullptr;  // where all note what they do; null: nowhere
 };
 
 struct SessionIdentity {
@@ -232,6 +234,19 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   absl::Time opened() const { return opened_; }
   absl::Time last_command();
 
+  // What it does, noted for itself alone, with the times of kernels; null while it is not.
+  std::shared_ptr<TraceRing> own_trace();
+  std::shared_ptr<TraceRing> StartTrace();  // anew, if there is one
+  void StopTrace();
+  // Runs that are submitted before that time of SteadyNs note when each kernel began and ended.
+  void TimeStepsUntil(int64_t steady_ns);
+  // That a call beside the stream has moved bytes, if that is noted.
+  struct TransferTimes {
+    int64_t received_ns = 0;  // when the call began
+    int64_t ready_ns = 0;     // when the bytes began to move
+  };
+  void NoteTransfer(TraceRecord::Kind kind, uint64_t bytes, const TransferTimes& times);
+
   void TurnCame() override;
 
  private:
@@ -264,6 +279,9 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     // While devices are at it: how many, and what went wrong first.
     size_t unfinished = 1;
     absl::Status status;
+    // If it is noted: see Queued, and when it got its turn; steps by device, if they are timed.
+    int64_t sent_ns = 0, received_ns = 0, ready_ns = 0, turn_ns = 0;
+    std::vector<std::shared_ptr<const StepTimes>> steps;
   };
 
   struct Waiter {
@@ -281,6 +299,13 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     uint64_t stored = 0;             // bytes
     bool copying = false;            // a call, maybe one that was taken over, copies a chunk
     bool abandoned = false;          // before its command: that fails
+  };
+
+  // A command, and if it is noted when it arrived, and was first in line with all that it needs.
+  struct Queued {
+    v1::Command command;
+    size_t bytes;
+    int64_t sent_ns = 0, received_ns = 0, ready_ns = 0;
   };
 
   static absl::Status SessionEnded();
@@ -364,8 +389,24 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   std::optional<absl::StatusOr<UploadTarget>> Complete(const UploadRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // trace.cc: what is noted of its work.
+  static std::shared_ptr<const TracedSession> Traced(const SessionIdentity& identity);
+  bool IsTraced() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return engine_.trace != nullptr || own_trace_ != nullptr;
+  }
+  bool TimesSteps(int64_t now_ns) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteLocked(TraceRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteCompile(uint64_t sequence, const LoadedProgram& program)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteRun(const RunInFlight& run, const absl::Status& status, int64_t done_ns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Of the command in front, which has brought them itself.
+  void NoteUpload(uint64_t sequence, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteTold(int64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const SessionIdentity identity_;
   const SessionEngine engine_;
+  const std::shared_ptr<const TracedSession> traced_ = Traced(identity_);
   const absl::Time opened_ = absl::Now();
   Scheduler::Flow flow_;
   MemoryLedger::Account account_;
@@ -378,10 +419,6 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
 
   // One thread at a time executes the front of the queue; it alone makes and renames objects.
-  struct Queued {
-    v1::Command command;
-    size_t bytes;
-  };
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mu_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool executing_ ABSL_GUARDED_BY(mu_) = false;
@@ -431,7 +468,10 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   size_t next_kept_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t events_ ABSL_GUARDED_BY(mu_) = 0;  // told so far
   uint64_t acknowledged_events_ ABSL_GUARDED_BY(mu_) = 0;
-  v1::CountersReply counters_ ABSL_GUARDED_BY(mu_);  // without the live ones
+  std::shared_ptr<TraceRing> own_trace_ ABSL_GUARDED_BY(mu_);
+  int64_t steps_until_ns_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<TraceRecord> untold_ ABSL_GUARDED_BY(mu_);  // of runs in outgoing_
+  v1::CountersReply counters_ ABSL_GUARDED_BY(mu_);       // without the live ones
   Obstacle obstacle_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::ExplainReply::Miss> misses_ ABSL_GUARDED_BY(mu_);
 };

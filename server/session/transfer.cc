@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/steady_clock.h"
 #include "core/wire/refusal.h"
 #include "server/session/session.h"
 
@@ -41,10 +42,14 @@ absl::StatusOr<std::vector<int64_t>> DecodeShape(const v1::UploadCommand& comman
 
 Session::Outcome Session::ExecuteUpload(uint64_t sequence, const v1::UploadCommand& command) {
   const absl::Status status = Upload(command);
-  if (status.ok()) return Outcome::kDone;
+  if (status.ok() && command.transfer_id() != 0) return Outcome::kDone;
   UploadReady parked;
   {
     absl::MutexLock lock(&mu_);
+    if (status.ok()) {
+      NoteUpload(sequence, command.inline_data().size());
+      return Outcome::kDone;
+    }
     Fail(sequence, {command.handle()}, status, /*refused=*/true);
     if (command.transfer_id() == 0) return Outcome::kDone;
     // The call that brings the bytes gets the same error, whether it is here or still comes.

@@ -16,6 +16,7 @@
 #include "tools/tensorctl/replay.h"
 #include "tools/tensorctl/table.h"
 #include "tools/tensorctl/top.h"
+#include "tools/tensorctl/trace.h"
 
 namespace tensord {
 namespace {
@@ -293,6 +294,7 @@ absl::Span<const Command> Commands() {
       {"bench", "", 0, 0, Bench, "round trips, runs a second and bandwidth, as a client sees them"},
       {"replay", "FILE", 1, 1, Replay,
        "play what TENSORD_RECORD wrote, and say where the answers differ"},
+      {"trace", "", 0, 0, Trace, "what ran lately and when, as JSON for trace viewers"},
       {"ping", "", 0, 0, Ping, "round-trip times"},
   };
   return kCommands;

@@ -38,6 +38,10 @@ std::string Help(const std::string& default_address) {
                     "  --interval DURATION between two pictures of top; default 1s\n"
                     "  --speed N           of replay: 1 is as recorded; default: at once\n"
                     "  --reason TEXT       of sessions kill: what the client is told\n"
+                    "  --session ID        of trace: of this session only\n"
+                    "  --seconds N         of trace: what runs from now on, for so long, with the\n"
+                    "                      times of kernels; default: what the daemon has kept\n"
+                    "  -o, --output FILE   of trace: where it goes; default: printed\n"
                     "  --timeout DURATION  how long to wait for an answer; default 5s\n"
                     "  --help              print this\n\n"
                     "TLS and tokens for daemons on other machines: docs/security.md\n\n"
@@ -57,6 +61,15 @@ absl::Status SetFlag(std::string_view name, const std::string& value, ControlOpt
     options.address = value;
   } else if (name == "reason") {
     options.reason = value;
+  } else if (name == "session") {
+    options.session = value;
+  } else if (name == "output") {
+    options.output = value;
+  } else if (name == "seconds") {
+    if (!absl::SimpleAtod(value, &options.seconds) || !(options.seconds > 0) ||
+        options.seconds > 3600) {
+      return InvalidArgument("--seconds {}: takes a number above 0, 3600 at most", value);
+    }
   } else if (name == "speed") {
     if (!absl::SimpleAtod(value, &options.speed) || !(options.speed > 0)) {
       return InvalidArgument("--speed {}: takes a number above 0; 1 is as recorded", value);
@@ -77,7 +90,7 @@ absl::StatusOr<ControlOptions> Parse(absl::Span<const std::string> arguments,
   ControlOptions options;
   options.address = default_address;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
+    const std::string argument = arguments[i] == "-o" ? "--output" : arguments[i];
     if (argument.substr(0, 2) != "--") {
       options.words.push_back(argument);
     } else if (argument == "--help") {

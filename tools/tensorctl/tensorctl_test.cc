@@ -83,6 +83,7 @@ TEST_F(TensorctlTest, EachCommandPrintsWhatTheDaemonSays) {
       {{"ping", "--count", "3"}, {"tensord 0.1.0 at ", "3 pings, min ", " us, median "}},
       {{"status", "--json"}, {"\"server_version\": \"0.1.0\"", "\"sessions\": \"0\""}},
       {{"devices", "--json"}, {"\"name\": \"FAKE:0\""}},
+      {{"trace"}, {"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"", "\"clock\":\"monotonic"}},
       {{"ping", "--json", "--count=2"}, {"\"pings\": 2, \"min_us\": "}},
   };
   for (const auto& test : kCases) {
@@ -208,6 +209,27 @@ TEST_F(TensorctlTest, ALongNameOfAClientIsCutWhereACharacterEnds) {
   EXPECT_NE(Run({"sessions"}).find("  " + name + "  connected"), std::string::npos);
 }
 
+TEST_F(TensorctlTest, TraceShowsWhatRan) {
+  const auto client = Open(), other = Open();
+  for (const auto& each : {client.get(), other.get()}) {
+    each->Upload(TensorHandle(0), std::vector<float>(256));
+    each->Register(ProgramHandle(0), AddProgram("add", 256));
+    each->Run(ProgramHandle(0), {TensorHandle(0), TensorHandle(0)}, {TensorHandle(1)}, true);
+    each->SendAndRead();
+  }
+  const std::string all = Run({"trace"});
+  for (const char* part : {"session-1", "session-2", "\"name\":\"add\"", "\"name\":\"compile add\"",
+                           "\"bytes\":1024", "\"name\":\"FAKE:0\"", "\"ph\":\"X\""}) {
+    EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
+  }
+  const std::string file = folder_ + "/trace.json";
+  EXPECT_EQ(Run({"trace", "--session=session-2", "-o", file}),
+            file +
+                ": 1 runs, 1 transfers and 1 compilations of 1 sessions; open it in "
+                "https://ui.perfetto.dev or chrome://tracing\n");
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
 TEST_F(TensorctlTest, DrainIsPassedOn) {
   Run({"drain"});
   EXPECT_EQ(drains_, 1);
@@ -224,6 +246,8 @@ TEST_F(TensorctlTest, WhatTheDaemonRefusesIsAnError) {
       {{"buffers", "--count=20000"}, "limit 20000: at most 10000 tensors can be listed"},
       {{"published", "remove", "x", "alice"}, "'alice' has published nothing as 'x'"},
       {{"top", "--json"}, "top prints no JSON"},
+      {{"trace", "--session=session-9"}, "there is no session 'session-9', and no record of it"},
+      {{"trace", "-o", "/nowhere/t.json"}, "the file '/nowhere/t.json' can't be written"},
   };
   for (const auto& test : kCases) {
     const ControlResult result = Control(test.arguments, address_);
@@ -255,6 +279,8 @@ TEST(TensorctlUsageTest, WrongUsageIsExplained) {
       {{"statsu"}, "there is no command 'statsu'"},
       {{"ping", "--count", "0"}, "--count 0: takes a number from 1"},
       {{"ping", "--times=3"}, "--times does not exist"},
+      {{"trace", "--seconds=0"}, "--seconds 0: takes a number above 0, 3600 at most"},
+      {{"trace", "-o"}, "--output needs a value"},
       {{"ping", "--timeout=soon"}, "--timeout soon: takes a duration"},
       {{"ping", "--address"}, "--address needs a value"},
   };

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from _tensord import Client, SymInt, Tensor, __version__, is_capturing, realize
 
-from tensord import autograd, dtypes, errors, fft, func, linalg, random, return_types, signal, special, tinygrad
+from tensord import autograd, dtypes, errors, fft, func, linalg, profiler, random, return_types, signal, special, tinygrad
 from tensord.autograd import (
     checkpoint,
     custom_gradient,
@@ -115,6 +115,7 @@ from tensord.numerics import fast_math
 from tensord.objects import can_cast, get_default_dtype, is_storage, is_tensor, result_type
 from tensord.place import device, get_default_device, set_default_device
 from tensord.printing import set_printoptions
+from tensord.profiler import trace
 from tensord.random import (
     bernoulli,
     fork_rng,

@@ -34,7 +34,7 @@ _METHODS_ONLY = frozenset("""
     apply_ as_param assign backward bfloat16 bitcast bool byte callify cast char contiguous cpu cuda data data_ptr double element_size expand
     float gradient half int int16 is_pinned is_shared istft item long new_full numpy polygamma publish realize register_hook register_post_accumulate_grad_hook
     ndimension reshape_as retain_grad short size stft stride to
-    to_ tolist type type_as view wait
+    to_ tolist trace type type_as view wait
 """.split())
 
 # What writes in place that PyTorch has as functions too.

@@ -545,7 +545,6 @@ __all__ = [
     'threshold_',
     'tile',
     'topk',
-    'trace',
     'transpose',
     'trapezoid',
     'trapz',
@@ -1155,7 +1154,6 @@ threshold = Tensor.threshold
 threshold_ = Tensor.threshold_
 tile = Tensor.tile
 topk = Tensor.topk
-trace = Tensor.trace
 transpose = Tensor.transpose
 trapezoid = Tensor.trapezoid
 trapz = Tensor.trapz
