@@ -311,14 +311,14 @@ absl::Status CheckOverwritten(const CapturedProgram& captured, absl::Span<const 
 
 // What the call reads, as it is before it is computed.
 void Note(const CapturedProgram& captured, absl::Span<const StateRef> arguments,
-          absl::Span<const StateRef> tensors, bool wanted, std::shared_ptr<CapturedCall>& call) {
+          absl::Span<const StateRef> tensors, bool kept, std::shared_ptr<CapturedCall>& call) {
   if (call == nullptr) {
     call = std::make_shared<CapturedCall>();
     call->name = captured.name;
     call->arguments.assign(arguments.begin(), arguments.end());
     call->reads = captured.reads;
   }
-  if (!captured.body || !(wanted || call->body)) return;
+  if (!captured.body || !(kept || call->body)) return;
   call->body = captured.body;
   call->inputs.resize(tensors.size());
   for (size_t slot = 0; slot < tensors.size(); ++slot) {
@@ -423,6 +423,8 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
     }
     tensors.clear();
     std::vector<ValueRef> waiting;
+    bool kept =
+        false;  // what the call reads: a derivative by an expression may be asked for as well
     for (const CapturedProgram::Input& input : captured.inputs) {
       if (input.fixed) {
         tensors.push_back(nullptr);
@@ -439,10 +441,12 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
       if (!value.buffer) waiting.push_back(tensor->value);
       wanted |= GradEnabled() && IsFloat(value.dtype) &&
                 (tensor->requires_grad || value.differentiable || value.target);
+      // Not by what a call has computed: a loop would keep all that it has been through.
+      kept |= IsFloat(value.dtype) && !value.leaf && !value.call;
       tensors.push_back(tensor);
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
-    if (GradEnabled()) Note(captured, arguments, tensors, wanted, call);
+    if (GradEnabled()) Note(captured, arguments, tensors, wanted || kept, call);
     if (wanted && !captured.body) NoteBelow(tensors, *call);
     if (waiting.empty() && assigned_.empty() && !HasDrawn()) break;
     TD_RETURN_IF_ERROR(RealizePending(std::move(waiting)));
