@@ -40,6 +40,8 @@ struct Flags {
   absl::Duration compile_timeout;
   uint64_t compile_memory_bytes = 0;
   uint64_t memory_bytes = 0;
+  uint64_t spill_host_bytes = 0, spill_disk_bytes = 0;
+  std::string spill_dir;
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   uint64_t max_message_bytes = 0;

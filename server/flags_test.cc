@@ -142,7 +142,8 @@ TEST(FlagsTest, HelpNamesEachFlagWithDefaultAndVariable) {
         "max-graph-nodes", "max-tensor-bytes", "max-session-bytes", "drain-timeout",
         "log-level",       "log-file",         "exit-with-parent",  "ready-fd",
         "socket-mode",     "tls-cert",         "tls-key",           "tls-client-ca",
-        "auth-tokens",     "admin-users"}) {
+        "auth-tokens",     "admin-users",      "spill-host-bytes",  "spill-dir",
+        "spill-disk-bytes"}) {
     std::string variable = std::string("environment: TENSORD_") + name;
     for (size_t i = sizeof("environment: "); i < variable.size(); ++i) {
       variable[i] = variable[i] == '-' ? '_' : static_cast<char>(std::toupper(variable[i]));

@@ -44,6 +44,7 @@
 #include "server/compiler/compiler.h"
 #include "server/compiler/worker.h"
 #include "server/flags.h"
+#include "server/memory/spill_store.h"
 #include "server/server.h"
 #include "server/systemd.h"
 
@@ -114,6 +115,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> DevicesOf(const Flags& flag
   return devices;
 }
 
+SpillOptions SpillingOf(const Flags& flags) {
+  return {.host_bytes = flags.spill_host_bytes,
+          .folder = flags.spill_dir,
+          .disk_bytes = flags.spill_disk_bytes};
+}
+
 // Drains as the signal does. A second signal would end the daemon at once.
 std::function<void()> TerminateOnce() {
   return [sent = std::make_shared<std::once_flag>()] {
@@ -179,7 +186,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
        .probes = {.interval = flags.probe_interval, .patience = flags.probe_patience},
        .drain = TerminateOnce(),
        .compile_threads = static_cast<int>(flags.compile_threads),
-       .trace_runs = static_cast<int>(flags.trace_runs)},
+       .trace_runs = static_cast<int>(flags.trace_runs),
+       .spilling = SpillingOf(flags)},
       std::move(runtime));
 }
 
@@ -364,6 +372,8 @@ int Complain(const absl::Status& status, int code) {
 int CheckConfig(const Configuration& configuration) {
   const auto devices = DevicesOf(configuration.flags);
   if (!devices.ok()) return Complain(devices.status(), 1);
+  const auto spilled = SpillStore::Create(SpillingOf(configuration.flags));
+  if (!spilled.ok()) return Complain(spilled.status(), 1);
   fmt::print("{}", ConfigText(configuration));
   return 0;
 }

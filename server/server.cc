@@ -73,7 +73,8 @@ CallObserver ObserverOf(Metrics* metrics) {
 
 }  // namespace
 
-Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
+Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime,
+               std::unique_ptr<SpillStore> spill_store)
     : metrics_(options.metrics_listen.empty() ? nullptr : std::make_unique<Metrics>()),
       trace_(RingOf(options.trace_runs)),
       compile_pool_("td-compile", CompileThreads(options.compile_threads)),
@@ -81,10 +82,12 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
       files_pool_("td-files", 1),
       scheduler_(options.scheduling),
       ledger_(options.max_user_bytes),
+      spill_store_(std::move(spill_store)),
       runtime_(metrics_ ? std::make_unique<MeteredRuntime>(std::move(runtime), *metrics_)
                         : std::move(runtime)),
       stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
       publications_(ledger_, options.sharing),
+      spiller_(spill_store_ ? std::make_unique<Spiller>(*spill_store_, ledger_) : nullptr),
       segment_socket_(ListenForSegments()),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
@@ -96,7 +99,8 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
                  .programs = programs_,
                  .contents = contents_,
                  .limits = options.limits,
-                 .trace = trace_.get()}),
+                 .trace = trace_.get(),
+                 .spiller = spiller_.get()}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
       session_service_(registry_, calls_, authenticator_, files_pool_),
@@ -109,7 +113,11 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime)
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Runtime> runtime) {
-  std::unique_ptr<Server> server(new Server(options, std::move(runtime)));
+  std::unique_ptr<SpillStore> spill_store;
+  if (options.spilling.host_bytes > 0 || !options.spilling.folder.empty()) {
+    TD_ASSIGN_OR_RETURN(spill_store, SpillStore::Create(options.spilling));
+  }
+  std::unique_ptr<Server> server(new Server(options, std::move(runtime), std::move(spill_store)));
   if (!options.state_dir.empty()) {
     TD_RETURN_IF_ERROR(server->publications_.Restore(options.state_dir, *server->runtime_));
   }
@@ -248,6 +256,7 @@ bool Server::Drain(absl::Duration timeout) {
   }
   health_service_.Stop();
   metrics_endpoint_ = nullptr;
+  if (spiller_) spiller_->Stop();
   // Pools stop before the runtime that they use, and are still there for its devices' last words.
   compile_pool_.Stop();
   work_pool_.Stop();

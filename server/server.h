@@ -33,6 +33,7 @@
 #include "server/service/session_service.h"
 #include "server/service/trace_service.h"
 #include "server/session/registry.h"
+#include "server/session/spiller.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
 #include "server/stall_watch.h"
@@ -60,6 +61,7 @@ struct ServerOptions {
   std::function<void()> drain;
   int compile_threads = 0;  // 0: one a core
   int trace_runs = 4096;    // runs, transfers and compilations that traces go back; 0: none
+  SpillOptions spilling;    // without room for anything: what finds no memory is refused
 };
 
 class Server {
@@ -93,7 +95,8 @@ class Server {
   bool Drain(absl::Duration timeout);
 
  private:
-  Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime);
+  Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime,
+         std::unique_ptr<SpillStore> spill_store);
   absl::Status Listen(const ServerOptions& options);
   absl::Status ServeMetrics(const ServerOptions& options);
 
@@ -107,9 +110,11 @@ class Server {
   MemoryLedger ledger_;
   ProgramIndex programs_;
   ContentIndex contents_;
+  std::unique_ptr<SpillStore> spill_store_;  // null: nothing is spilled
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<StallWatch> stall_watch_;
   Publications publications_;
+  const std::unique_ptr<Spiller> spiller_;               // null without a store
   const std::unique_ptr<SegmentSocket> segment_socket_;  // null: none could be opened
   SessionRegistry registry_;
   CallCount calls_;

@@ -94,12 +94,14 @@ py::dict Counters(const Client& client) {
   counters["live_handles"] = reply->live_handles();
   counters["byte_seconds"] = reply->byte_seconds();
   counters["bytes_not_sent"] = reply->bytes_not_sent();
+  counters["bytes_spilled"] = reply->bytes_spilled();
+  counters["bytes_restored"] = reply->bytes_restored();
   return counters;
 }
 
 const char* CauseName(v1::ExplainReply::Cause cause) {
   constexpr const char* kNames[] = {"nothing", "turn",    "program", "compiles",
-                                    "tensor",  "readers", "runs"};
+                                    "tensor",  "readers", "runs",    "memory"};
   const auto number = static_cast<size_t>(cause);
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }

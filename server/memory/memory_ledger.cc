@@ -115,6 +115,19 @@ void MemoryLedger::Account::Release(absl::Span<const Need> needs) {
   }
 }
 
+void MemoryLedger::Account::Move(Device* from, Device* to, uint64_t bytes) {
+  absl::MutexLock lock(&ledger_.mu_);
+  if (closed_ || bytes == 0) return;
+  const int64_t now = ledger_.clock_();
+  uint64_t& held = by_device_[from];
+  TD_CHECK(bytes <= held, "what is moved was charged");
+  held -= bytes;
+  by_device_[to] += bytes;
+  ledger_.Change(ledger_.devices_[from], now, 0, bytes);
+  ledger_.Change(ledger_.devices_.try_emplace(to, Usage{.since = now}).first->second, now, bytes,
+                 0);
+}
+
 void MemoryLedger::Account::Close() {
   absl::MutexLock lock(&ledger_.mu_);
   if (closed_) return;

@@ -59,6 +59,8 @@ class MemoryLedger {
     void Take(Device* device, uint64_t bytes);
     void Release(absl::Span<const Need> needs);
     void Release(Device* device, uint64_t bytes) { Release({{device, bytes}}); }
+    // To another device, or from and to none: what is spilled. The sum stays.
+    void Move(Device* from, Device* to, uint64_t bytes);
     // Gives all back; what is released later was given back already.
     void Close();
     // Without a stream until then, unless it comes back: when others may get what it holds.
@@ -101,7 +103,7 @@ class MemoryLedger {
   // The error of a device that has no such memory left, with who holds it; any other is as it was.
   absl::Status Explain(const absl::Status& status, absl::Span<const Need> needs) const;
 
-  // Of all sessions, those that have ended included.
+  // Of all sessions, those that have ended included. Null: what is on no device, but spilled.
   Usage OfDevice(Device* device);
   std::vector<Holder> Holders(Device* device) const;  // the largest first
 

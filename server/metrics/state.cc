@@ -127,6 +127,30 @@ void CollectSharing(const Publications::Stats& stats, Families& out) {
               "Files of published tensors that were corrupt and set aside", stats.rejected);
 }
 
+void CollectSpilling(Spiller* spiller, Families& out) {
+  const SpillStore::Stats stored =
+      spiller != nullptr ? spiller->store().stats() : SpillStore::Stats();
+  const Spiller::Stats stats = spiller != nullptr ? spiller->stats() : Spiller::Stats();
+  const char* now = "Tensors that have left full devices, by where they are";
+  out.Gauge("tensord_spilled_bytes", now, stored.host_bytes, {{"place", "host"}});
+  out.Gauge("tensord_spilled_bytes", now, stored.disk_bytes, {{"place", "disk"}});
+  out.Gauge("tensord_spill_requests_waiting", "Commands and downloads that wait for memory",
+            stats.waiting);
+  const char* bytes = "Tensor data that left full devices, or came back";
+  out.Counter("tensord_spill_moved_bytes_total", bytes, stats.spilled_bytes,
+              {{"direction", "out"}});
+  out.Counter("tensord_spill_moved_bytes_total", bytes, stats.restored_bytes,
+              {{"direction", "in"}});
+  const char* moves = "Tensors that left full devices, or came back";
+  out.Counter("tensord_spill_moves_total", moves, stats.spills, {{"direction", "out"}});
+  out.Counter("tensord_spill_moves_total", moves, stats.restores, {{"direction", "in"}});
+  const char* seconds = "Time spent to move them";
+  out.Counter("tensord_spill_seconds_total", seconds, static_cast<double>(stats.spill_ns) * 1e-9,
+              {{"direction", "out"}});
+  out.Counter("tensord_spill_seconds_total", seconds, static_cast<double>(stats.restore_ns) * 1e-9,
+              {{"direction", "in"}});
+}
+
 void CollectCaches(const CacheStats& stats, Families& out) {
   out.Gauge("tensord_plan_cache_entries", "Plans of programs in memory", stats.plans);
   out.Counter("tensord_plan_cache_hits_total", "Programs that had a plan", stats.plan_hits);
@@ -188,6 +212,7 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
   out.Counter("tensord_segment_downloaded_bytes_total",
               "Of the data to clients, that through shared memory",
               counters.segment_bytes_downloaded());
+  CollectSpilling(registry_.engine().spiller, out);
   CollectSharing(registry_.engine().publications.stats(), out);
   CollectCaches(runtime.cache_stats(), out);
   return out.Take();

@@ -28,6 +28,8 @@ const char* StateName(ObjectState state) {
       return "pending";
     case ObjectState::kValue:
       return "value";
+    case ObjectState::kSpilled:
+      return "spilled";
     case ObjectState::kError:
       return "error";
   }
@@ -249,9 +251,11 @@ grpc::ServerUnaryReactor* AdminServiceImpl::GetMemory(grpc::CallbackServerContex
                                                       v1::GetMemoryReply* reply) {
   return AnswerNow(calls_, context, "GetMemory", [&]() -> absl::Status {
     TD_ASSIGN_OR_RETURN(const Caller caller, authenticator_.Identify(*context));
-    DescribeMemory(
-        registry_.engine(), [&](const std::string& user) { return caller.MayKnow(user); },
-        reply->mutable_devices());
+    const auto may_know = [&](const std::string& user) { return caller.MayKnow(user); };
+    DescribeMemory(registry_.engine(), may_know, reply->mutable_devices());
+    if (registry_.engine().spiller != nullptr) {
+      *reply->mutable_spilled() = DescribeSpilled(registry_.engine(), may_know);
+    }
     return absl::OkStatus();
   });
 }

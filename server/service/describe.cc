@@ -26,6 +26,21 @@ v1::Publication Describe(const Publication& publication, std::string_view caller
   return out;
 }
 
+namespace {
+
+void AddHolders(const std::vector<MemoryLedger::Holder>& holders,
+                const std::function<bool(const std::string& user)>& may_know,
+                google::protobuf::RepeatedPtrField<v1::DeviceHolders::Holder>* out) {
+  for (const MemoryLedger::Holder& each : holders) {
+    v1::DeviceHolders::Holder& holder = *out->Add();
+    holder.set_session_id(each.session);
+    holder.set_bytes(each.bytes);
+    if (may_know(each.user)) holder.set_user(each.user);
+  }
+}
+
+}  // namespace
+
 void DescribeMemory(const SessionEngine& engine,
                     const std::function<bool(const std::string& user)>& may_know,
                     google::protobuf::RepeatedPtrField<v1::DeviceHolders>* out) {
@@ -36,13 +51,22 @@ void DescribeMemory(const SessionEngine& engine,
     holders.set_capacity_bytes(stats.capacity_bytes);
     holders.set_in_use_bytes(stats.in_use_bytes);
     holders.set_tensor_bytes(engine.ledger.OfDevice(device).bytes);
-    for (const MemoryLedger::Holder& each : engine.ledger.Holders(device)) {
-      v1::DeviceHolders::Holder& holder = *holders.add_holders();
-      holder.set_session_id(each.session);
-      holder.set_bytes(each.bytes);
-      if (may_know(each.user)) holder.set_user(each.user);
-    }
+    AddHolders(engine.ledger.Holders(device), may_know, holders.mutable_holders());
   }
+}
+
+v1::SpilledMemory DescribeSpilled(const SessionEngine& engine,
+                                  const std::function<bool(const std::string& user)>& may_know) {
+  v1::SpilledMemory spilled;
+  const SpillStore& store = engine.spiller->store();
+  const SpillStore::Stats stats = store.stats();
+  spilled.set_host_bytes(stats.host_bytes);
+  spilled.set_host_limit_bytes(store.options().host_bytes);
+  spilled.set_disk_bytes(stats.disk_bytes);
+  spilled.set_disk_limit_bytes(store.options().disk_bytes);
+  spilled.set_waiting(engine.spiller->stats().waiting);
+  AddHolders(engine.ledger.Holders(nullptr), may_know, spilled.mutable_holders());
+  return spilled;
 }
 
 }  // namespace tensord

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/device/device.h"
+#include "proto/tensord/v1/admin.pb.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/session/session.h"
 #include "server/sharing/publications.h"
@@ -21,5 +22,8 @@ v1::Publication Describe(const Publication& publication, std::string_view caller
 void DescribeMemory(const SessionEngine& engine,
                     const std::function<bool(const std::string& user)>& may_know,
                     google::protobuf::RepeatedPtrField<v1::DeviceHolders>* out);
+// What is spilled, of an engine that does so.
+v1::SpilledMemory DescribeSpilled(const SessionEngine& engine,
+                                  const std::function<bool(const std::string& user)>& may_know);
 
 }  // namespace tensord

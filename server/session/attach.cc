@@ -128,6 +128,7 @@ void Session::End() {
   HandleTable<LoadedProgram> programs(Handle::kProgram);
   std::deque<Queued> dropped;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Segment>> segments;
+  Room room;
   {
     absl::MutexLock lock(&mu_);
     if (ended_) return;
@@ -139,6 +140,7 @@ void Session::End() {
     std::swap(programs, programs_);
     segments.swap(segments_);
     NoteTold(0);
+    std::swap(room, room_);
     account_.Close();
   }
   engine_.scheduler.Rest(flow_);

@@ -244,6 +244,22 @@ struct Session::RunPlan {
   Tensors outputs;  // null where a fresh one is to be made
   absl::InlinedVector<BufferRef, 8> buffers;
   absl::InlinedVector<MemoryLedger::Need, 1> needs;  // of its fresh outputs, by device
+
+  // What is allocated for it.
+  std::vector<Spiller::Need> Room() const {
+    std::vector<Spiller::Need> room;
+    const std::vector<Signature::Output>& all = program->signature.outputs;
+    const size_t count = all.size() / program->devices.size();  // of each device
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].overwrites != Program::kFresh) continue;
+      room.emplace_back(program->devices[i / count], all[i].bytes);
+    }
+    const uint64_t scratch = program->executable->scratch_bytes();
+    for (Device* device : program->devices) {
+      if (scratch > 0) room.emplace_back(device, scratch);
+    }
+    return room;
+  }
 };
 
 absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::RunProgram& command,
@@ -269,12 +285,13 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
                            command.outputs_size());
   }
   int pending = -1;
-  bool read = false;
+  bool read = false, spilled = false;
   for (int i = 0; i < command.inputs_size(); ++i) {
     TD_ASSIGN_OR_RETURN(const Tensor* tensor, tensors_.Find(command.inputs(i)), "input {}", i);
     plan.poisoned = tensor->state == ObjectState::kError;
     if (plan.poisoned) return tensor->error;
     if (tensor->state == ObjectState::kPending && pending < 0) pending = i;
+    spilled |= tensor->state == ObjectState::kSpilled;
     plan.inputs.push_back(tensors_.Share(command.inputs(i)));
     plan.buffers.push_back(tensor->buffer);
   }
@@ -310,6 +327,11 @@ absl::StatusOr<Session::Outcome> Session::PlanRun(uint64_t sequence, const v1::R
   }
   if (pending >= 0) return Blocked(sequence, v1::ExplainReply::CAUSE_TENSOR, pending);
   if (read) return Blocked(sequence, v1::ExplainReply::CAUSE_READERS);
+  const bool others_wait = engine_.spiller != nullptr && room_.sequence != sequence &&
+                           engine_.spiller->Closed(plan.program->devices);
+  if (spilled || others_wait) {
+    return AwaitRoom(sequence, plan.inputs, plan.Room(), OthersAreFaster());
+  }
   return Outcome::kDone;
 }
 
@@ -395,6 +417,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   }
   if (noted && turn_ns == 0) turn_ns = SteadyNs();
   const absl::Status charged = account_.Charge(plan.needs, "the outputs");
+  TakeReserve(sequence).clear();
   absl::StatusOr<Run> submitted =
       charged.ok() ? engine_.runtime.Submit(executable, plan.buffers, variables, submit) : charged;
   if (charged.ok() && !submitted.ok()) {
@@ -414,6 +437,15 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
       readable();
       return Blocked(sequence, v1::ExplainReply::CAUSE_RUNS);
     }
+    if (charged.ok() && absl::IsResourceExhausted(submitted.status())) {
+      const absl::StatusOr<Outcome> waits =
+          AwaitRoom(sequence, plan.inputs, plan.Room(), submitted.status());
+      if (waits.ok()) {
+        readable();
+        return *waits;
+      }
+      submitted = waits.status();
+    }
     if (!submitted.ok()) {
       const absl::Status status =
           Annotate(submitted.status(), "run of program '{}'", executable->name());
@@ -427,6 +459,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     ends = std::move(submitted->done_on_others);
     ends.emplace(ends.begin(), plan.program->devices[0], submitted->done);
     const size_t outputs = plan.outputs.size() / ends.size();  // of each device
+    const absl::Time now = SteadyNow();
     for (size_t i = 0; i < plan.outputs.size(); ++i) {
       std::shared_ptr<Tensor> tensor = std::move(plan.outputs[i]);
       if (!tensor) {
@@ -441,8 +474,10 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
         tensor->buffer = std::move(submitted->outputs[i]);
         tensor->ready = ends[i / outputs].second;
       }
+      tensor->used = now;
       run->outputs.push_back(std::move(tensor));
     }
+    for (const auto& input : plan.inputs) input->used = now;
     const bool last = IsLastPart(sequence);
     for (int i = 0; last && i < command.release_size(); ++i) {
       const absl::Status status = ReleaseOne(command.release(i), dying);
@@ -538,6 +573,7 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
   }
   if (!fault.ok()) LogFault(fault);
   run->turn->Done(device_ns);
+  if (engine_.spiller != nullptr) engine_.spiller->Wake();
   if (resume) engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
   Flush();
 }
@@ -562,7 +598,9 @@ Session::Outcome Session::ExecuteCopy(uint64_t sequence, const v1::CopyTensor& c
   };
   BufferRef source;
   uint64_t ready;
+  Tensors operands;
   std::shared_ptr<const void> pin;
+  const absl::StatusOr<Device*> device = engine_.runtime.FindDevice(command.device());
   {
     absl::ReleasableMutexLock lock(&mu_);
     absl::StatusOr<Tensor*> tensor = tensors_.Find(command.source());
@@ -578,13 +616,27 @@ Session::Outcome Session::ExecuteCopy(uint64_t sequence, const v1::CopyTensor& c
       lock.Release();
       return refuse(cause, false);
     }
+    if (!device.ok()) {
+      lock.Release();
+      return refuse(device.status(), true);
+    }
+    operands.push_back(tensors_.Share(command.source()));
+    if ((*tensor)->state == ObjectState::kSpilled) {
+      const absl::StatusOr<Outcome> waits =
+          AwaitRoom(sequence, operands, {{*device, (*tensor)->bytes}}, OthersAreFaster());
+      if (waits.ok()) return *waits;
+      lock.Release();
+      return refuse(waits.status(), true);
+    }
     source = (*tensor)->buffer;
     ready = (*tensor)->ready;
-    pin = Pin(tensors_.Share(command.source()));
+    (*tensor)->used = SteadyNow();
+    pin = Pin(operands[0]);
   }
   absl::StatusOr<std::shared_ptr<Tensor>> copy =
-      NewTensor(command.handle(), command.device(), source->dtype, source->shape);
+      NewTensor(sequence, command.handle(), *device, source->dtype, source->shape, operands);
   if (!copy.ok()) return refuse(copy.status(), true);
+  if (*copy == nullptr) return Outcome::kBlocked;
   {
     absl::MutexLock lock(&mu_);
     ++copying_;
@@ -630,6 +682,7 @@ absl::Status Session::ReleaseOne(uint64_t handle, std::vector<std::shared_ptr<co
   }
   TD_ASSIGN_OR_RETURN(auto tensor, tensors_.Remove(handle));
   Uncharge(*tensor);
+  if (engine_.spiller != nullptr) engine_.spiller->Wake();
   dying.push_back(std::move(tensor));
   return absl::OkStatus();
 }
@@ -673,6 +726,7 @@ void Session::SetError(Tensor& tensor, const absl::Status& status) {
   tensor.published = nullptr;
   tensor.content = nullptr;
   Uncharge(tensor);
+  tensor.spilled = nullptr;
 }
 
 void Session::Settle(Tensor& tensor, const absl::Status& status) {
@@ -681,7 +735,8 @@ void Session::Settle(Tensor& tensor, const absl::Status& status) {
 }
 
 void Session::Uncharge(Tensor& tensor) {
-  if (tensor.bytes > 0) account_.Release(tensor.device, tensor.bytes);
+  Device* const device = tensor.spilled == nullptr ? tensor.device : nullptr;
+  if (tensor.bytes > 0) account_.Release(device, tensor.bytes);
   tensor.bytes = 0;
 }
 

@@ -1,10 +1,11 @@
-// What a session's handles name. Each is pending, a value or an error.
+// What a session's handles name. Each is pending, a value, a value that is spilled, or an error.
 //
 // Not thread-safe: every field is guarded by the lock of the session. Shared with what works on the
 // object when its handle may be gone: an upload, a compilation, a run in flight.
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/time/time.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/runtime/runtime.h"
+#include "server/memory/spill_store.h"
 #include "server/scheduler/scheduler.h"
 #include "server/session/content_index.h"
 #include "server/sharing/publications.h"
@@ -20,19 +22,30 @@
 
 namespace tensord {
 
-enum class ObjectState : uint8_t { kPending, kValue, kError };
+enum class ObjectState : uint8_t { kPending, kValue, kSpilled, kError };
+
+// A tensor's value while it has no memory of its device.
+struct SpilledValue {
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::shared_ptr<const SpillStore::Spilled> bytes;
+};
 
 struct Tensor {
   ObjectState state = ObjectState::kPending;
   absl::Status error;
-  BufferRef buffer;    // unless an error
+  BufferRef buffer;    // unless an error, spilled, or on its way
   uint64_t ready = 0;  // value of the device's timeline from which the contents are there
-  uint64_t bytes = 0;  // charged to the session, for that device
+  uint64_t bytes = 0;  // charged to the session, for that device or as spilled
   Device* device = nullptr;
   std::shared_ptr<Content> content;  // if it is as it was uploaded
   int readers = 0;  // downloads and copies under way: a run that overwrites it waits for them
   // Others may read the buffer: nothing overwrites it, and its owner is charged for it.
   PublishedBufferRef published;
+  std::shared_ptr<const SpilledValue> spilled;  // until it is back
+  absl::Time used;                              // by a command, last
+  int wanted = 0;                               // by commands that got it brought back: it stays
+  bool asked_for = false;                       // to be brought back, by who reads it
 };
 
 // A tensor that a session holds, as operators see it.

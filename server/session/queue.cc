@@ -107,11 +107,16 @@ void Session::Drain() {
     const Outcome outcome = Execute(*command);
     ran |= command->has_run();
     if (outcome == Outcome::kBlocked) engine_.scheduler.Rest(flow_);
-    Queued done;  // dies without the lock
+    Queued done;  // dies without the lock, as what follows
+    Spiller::Grant room;
     bool rests;
     {
       absl::MutexLock lock(&mu_);
       ended = ended_;
+      const bool keeps_room =
+          outcome == Outcome::kAwaitsTurn ||
+          (outcome == Outcome::kBlocked && obstacle_.cause == v1::ExplainReply::CAUSE_MEMORY);
+      if (!keeps_room) room = LeaveRoom();
       if (outcome == Outcome::kDone) {
         executed_ = command->sequence();
         done = std::move(queue_.front());
@@ -135,7 +140,6 @@ void Session::TurnCame() {
   engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
 }
 
-// Something that may have held up a command is over.
 void Session::Poke() {
   {
     absl::MutexLock lock(&mu_);
@@ -222,6 +226,8 @@ std::optional<absl::StatusOr<Awaited>> Session::Resolve(const AwaitRequest& requ
   if (!tensor.ok()) return tensor.status();
   if ((*tensor)->state == ObjectState::kPending) return std::nullopt;
   if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
+  if ((*tensor)->state == ObjectState::kSpilled && !request.pin) return result;
+  if (!IsThere(tensors_.Share(request.handle))) return std::nullopt;
   result.buffer = (*tensor)->buffer;
   // Itself: who waits is no holder.
   if ((*tensor)->published) result.published = (*tensor)->published->shared_from_this();
@@ -267,7 +273,9 @@ void Session::Unpin(const std::shared_ptr<Tensor>& tensor) {
   {
     absl::MutexLock lock(&mu_);
     --pins_;
-    if (--tensor->readers > 0 || queue_.empty()) return;
+    if (--tensor->readers > 0) return;
+    if (engine_.spiller != nullptr) engine_.spiller->Wake();
+    if (queue_.empty()) return;
   }
   // Elsewhere, because this may be a thread of the device.
   engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
@@ -330,6 +338,9 @@ v1::ExplainReply Session::Explain() {
       reply.set_what(fmt::format("run of program '{}'", program.ok() ? (*program)->name : "?"));
       if (obstacle_.input >= 0)
         reply.set_what(reply.what() + fmt::format(", input {}", obstacle_.input));
+    } else if (command.has_upload()) {
+      reply.set_what(
+          fmt::format("upload of {}", ToString(Handle::Unpack(command.upload().handle()))));
     } else if (command.has_copy()) {
       reply.set_what(fmt::format("copy of {}", ToString(Handle::Unpack(command.copy().source()))));
     }
@@ -360,6 +371,11 @@ std::vector<HeldTensor> Session::HeldTensors() {
     out.state = tensor.state;
     out.error = tensor.error;
     out.bytes = tensor.bytes;
+    if (tensor.spilled != nullptr) {
+      out.dtype = tensor.spilled->dtype;
+      out.shape = tensor.spilled->shape;
+      out.device = tensor.device->name();
+    }
     if (tensor.buffer == nullptr) return;
     out.dtype = tensor.buffer->dtype;
     out.shape = tensor.buffer->shape;

@@ -111,6 +111,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(const v1::Hello& 
                                                   .lease = lease},
                                   engine);
     sessions_[session->identity().token] = session;
+    if (engine.spiller != nullptr) engine.spiller->Join(session);
   }
   Log("session").info("opened id={} peer={} user='{}' client='{}' weight={}",
                       session->identity().id, session->identity().peer, session->identity().user,

@@ -46,6 +46,7 @@
 #include "server/session/objects.h"
 #include "server/session/program_index.h"
 #include "server/session/segment.h"
+#include "server/session/spiller.h"
 #include "server/session/worker_pool.h"
 #include "server/sharing/publications.h"
 #include "server/trace/trace_ring.h"
@@ -82,6 +83,7 @@ struct SessionEngine {
   ContentIndex& contents;      // who has uploaded which bytes
   SessionLimits limits;
   TraceRing* trace = nullptr;  // where all note what they do; null: nowhere
+  Spiller* spiller = nullptr;  // null: what finds no memory is refused
 };
 
 struct SessionIdentity {
@@ -137,7 +139,9 @@ struct UploadTarget {
 };
 using UploadReady = std::function<void(absl::StatusOr<UploadTarget>)>;
 
-class Session final : public Scheduler::Listener, public std::enable_shared_from_this<Session> {
+class Session final : public Scheduler::Listener,
+                      public Spiller::Holder,
+                      public std::enable_shared_from_this<Session> {
  public:
   Session(SessionIdentity identity, SessionEngine engine);
   ~Session() override;
@@ -249,6 +253,20 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   void TurnCame() override;
 
+  // spill.cc: what the spiller asks.
+  std::optional<std::vector<Spiller::Operand>> FindOperands(
+      const Spiller::Request& request) override;
+  void Look(absl::Span<Device* const> devices, const Spiller::Request* request,
+            Spiller::Survey& survey) override;
+  absl::StatusOr<uint64_t> Spill(const std::shared_ptr<Tensor>& tensor, SpillStore& store) override;
+  uint64_t Restore(const std::shared_ptr<Tensor>& tensor,
+                   std::shared_ptr<DeviceMemory> memory) override;
+  void Granted(const Spiller::Request& request, Spiller::Grant grant) override;
+  void Refused(const Spiller::Request& request, const absl::Status& status) override;
+  void Bill(const Spiller::Moved& moved) override;
+  // Something that may have held up a command is over; told on any thread.
+  void Poke() override;
+
  private:
   enum class Outcome {
     kDone,
@@ -312,7 +330,6 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
 
   // queue.cc: receiving, order, who waits. attach.cc: streams, and what is told to them.
   void Drain();
-  void Poke();
   void Flush();
   bool WorthAFrame() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // All that was accepted is done; what a client sends after it was told to go is only refused.
@@ -378,11 +395,30 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
   bool NextPart(uint64_t sequence, v1::RunProgram& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsLastPart(uint64_t sequence) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // spill.cc: memory of devices that are full.
+  // The command in front waits until these tensors are there and that can be allocated. The error
+  // if it can't be, or `error` if nothing is spilled here.
+  absl::StatusOr<Outcome> AwaitRoom(uint64_t sequence, const Tensors& tensors,
+                                    std::vector<Spiller::Need> needs, const absl::Status& error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What was set aside for it, to be let go right before it is allocated anew.
+  std::vector<std::shared_ptr<DeviceMemory>> TakeReserve(uint64_t sequence);
+  // The command has what it needs, or waits for something else. What is returned is to die without
+  // the lock.
+  Spiller::Grant LeaveRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static absl::Status OthersAreFaster();
+  // One that is there, or is being brought back for who reads it.
+  bool IsThere(const std::shared_ptr<Tensor>& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   // transfer.cc: uploads.
   Outcome ExecuteUpload(uint64_t sequence, const v1::UploadCommand& command);
-  absl::Status Upload(const v1::UploadCommand& command);
-  absl::StatusOr<std::shared_ptr<Tensor>> NewTensor(uint64_t handle, std::string_view device,
-                                                    DType dtype, std::vector<int64_t> shape);
+  absl::StatusOr<Outcome> Upload(uint64_t sequence, const v1::UploadCommand& command);
+  // A pending tensor under a fresh handle, with its memory; null if the command has to wait for
+  // that, with its operands.
+  absl::StatusOr<std::shared_ptr<Tensor>> NewTensor(uint64_t sequence, uint64_t handle,
+                                                    Device* device, DType dtype,
+                                                    std::vector<int64_t> shape,
+                                                    const Tensors& operands = {});
   absl::StatusOr<UploadTarget> Claim(Transfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TooManyTransfers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a call finds whose transfer is over; nothing if it has not begun.
@@ -433,6 +469,16 @@ class Session final : public Scheduler::Listener, public std::enable_shared_from
     size_t part = 0;          // that is to be run
   };
   Split split_ ABSL_GUARDED_BY(mu_);
+  // Memory for the front, if it found too little.
+  struct Room {
+    uint64_t sequence = 0;
+    bool asked = false;  // the spiller has not answered
+    absl::Status refused;
+    Spiller::Grant grant;
+    Tensors tensors;  // that stay where they are
+    int tries = 0;
+  };
+  Room room_ ABSL_GUARDED_BY(mu_);
   bool reader_waits_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t received_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t executed_ ABSL_GUARDED_BY(mu_) = 0;

@@ -41,33 +41,34 @@ absl::StatusOr<std::vector<int64_t>> DecodeShape(const v1::UploadCommand& comman
 }  // namespace
 
 Session::Outcome Session::ExecuteUpload(uint64_t sequence, const v1::UploadCommand& command) {
-  const absl::Status status = Upload(command);
-  if (status.ok() && command.transfer_id() != 0) return Outcome::kDone;
+  const absl::StatusOr<Outcome> outcome = Upload(sequence, command);
+  if (outcome.ok() && (*outcome != Outcome::kDone || command.transfer_id() != 0)) return *outcome;
   UploadReady parked;
   {
     absl::MutexLock lock(&mu_);
-    if (status.ok()) {
+    if (outcome.ok()) {
       NoteUpload(sequence, command.inline_data().size());
       return Outcome::kDone;
     }
-    Fail(sequence, {command.handle()}, status, /*refused=*/true);
+    Fail(sequence, {command.handle()}, outcome.status(), /*refused=*/true);
     if (command.transfer_id() == 0) return Outcome::kDone;
     // The call that brings the bytes gets the same error, whether it is here or still comes.
     const auto found = transfers_.find(command.transfer_id());
     if (found == transfers_.end()) {
       if (transfers_.size() < limits().max_transfers) {
-        transfers_[command.transfer_id()].error = status;
+        transfers_[command.transfer_id()].error = outcome.status();
       }
     } else if (found->second.parked || found->second.abandoned) {
       parked = std::exchange(found->second.parked, nullptr);
       transfers_.erase(found);
     }
   }
-  if (parked) parked(status);
+  if (parked) parked(outcome.status());
   return Outcome::kDone;
 }
 
-absl::Status Session::Upload(const v1::UploadCommand& command) {
+absl::StatusOr<Session::Outcome> Session::Upload(uint64_t sequence,
+                                                 const v1::UploadCommand& command) {
   const uint64_t id = command.transfer_id();
   if (command.dtype() >= kNumDTypes || ItemSize(static_cast<DType>(command.dtype())) == 0) {
     return InvalidArgument("upload: dtype number {} is not one of a tensor's", command.dtype());
@@ -96,16 +97,18 @@ absl::Status Session::Upload(const v1::UploadCommand& command) {
       return TooManyTransfers();
     }
   }
+  TD_ASSIGN_OR_RETURN(Device * device, engine_.runtime.FindDevice(command.device()), "upload");
   TD_ASSIGN_OR_RETURN(const std::shared_ptr<Tensor> tensor,
-                      NewTensor(command.handle(), command.device(), dtype, std::move(shape)),
+                      NewTensor(sequence, command.handle(), device, dtype, std::move(shape)),
                       "upload");
+  if (tensor == nullptr) return Outcome::kBlocked;
   if (id == 0) {
     void* to = tensor->buffer->memory->host_address();
     if (bytes > 0 && to != nullptr) std::memcpy(to, command.inline_data().data(), bytes);
     absl::MutexLock lock(&mu_);
     counters_.set_bytes_uploaded(counters_.bytes_uploaded() + bytes);
     Settle(*tensor, absl::OkStatus());
-    return absl::OkStatus();
+    return Outcome::kDone;
   }
   UploadReady parked;
   absl::StatusOr<UploadTarget> target;
@@ -120,15 +123,13 @@ absl::Status Session::Upload(const v1::UploadCommand& command) {
     }
   }
   if (parked) parked(std::move(target));
-  return absl::OkStatus();
+  return Outcome::kDone;
 }
 
-// A pending tensor under a fresh handle, with its memory.
-absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t handle,
-                                                           std::string_view device_name,
-                                                           DType dtype,
-                                                           std::vector<int64_t> shape) {
-  TD_ASSIGN_OR_RETURN(Device * device, engine_.runtime.FindDevice(device_name));
+absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t sequence, uint64_t handle,
+                                                           Device* device, DType dtype,
+                                                           std::vector<int64_t> shape,
+                                                           const Tensors& operands) {
   const uint64_t bytes = NumElements(shape) * ItemSize(dtype);
   {
     absl::MutexLock lock(&mu_);
@@ -137,13 +138,18 @@ absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t handle,
   const MemoryLedger::Need needs[] = {{device, bytes}};
   TD_RETURN_IF_ERROR(
       account_.Charge(needs, fmt::format("{}[{}]", Name(dtype), fmt::join(shape, ", "))));
+  TakeReserve(sequence).clear();
   absl::StatusOr<std::shared_ptr<DeviceMemory>> memory = device->allocator().Allocate(bytes);
   if (memory.ok() && (*memory)->host_address() == nullptr && device->executes()) {
     memory = Unimplemented("{}: its memory can't be reached from the host", device->name());
   }
   if (!memory.ok()) {
     account_.Release(needs);
-    return engine_.ledger.Explain(memory.status(), needs);
+    const absl::Status status = engine_.ledger.Explain(memory.status(), needs);
+    if (!absl::IsResourceExhausted(status)) return status;
+    absl::MutexLock lock(&mu_);
+    TD_RETURN_IF_ERROR(AwaitRoom(sequence, operands, {{device, bytes}}, status).status());
+    return nullptr;
   }
   auto tensor = std::make_shared<Tensor>();
   tensor->buffer = std::make_shared<Buffer>();
@@ -152,6 +158,7 @@ absl::StatusOr<std::shared_ptr<Tensor>> Session::NewTensor(uint64_t handle,
   tensor->buffer->memory = *std::move(memory);
   tensor->bytes = bytes;
   tensor->device = device;
+  tensor->used = SteadyNow();
   absl::MutexLock lock(&mu_);
   tensors_.Insert(handle, tensor);
   return tensor;

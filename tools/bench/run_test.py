@@ -9,7 +9,8 @@ import pytest
 _RUN = pathlib.Path(__file__).with_name("run")
 _BINARIES = os.environ.get("TENSORD_BINARIES", _RUN.parents[2] / "bazel-bin")
 _BENCHMARKS = [
-    "compile", "launch", "roundtrip", "fairness", "metrics", "load", "sharing", "daemon", "mnist", "matmul", "capture"
+    "compile", "launch", "roundtrip", "fairness", "metrics", "load", "sharing", "daemon", "spill", "mnist", "matmul",
+    "capture"
 ]  # fmt: skip
 
 

@@ -159,7 +159,8 @@ constexpr std::pair<v1::ExplainReply::Cause, const char*> kCauses[] = {
     {v1::ExplainReply::CAUSE_COMPILES, "programs that are compiled before"},
     {v1::ExplainReply::CAUSE_TENSOR, "an operand that is on its way"},
     {v1::ExplainReply::CAUSE_READERS, "downloads and copies of what it overwrites"},
-    {v1::ExplainReply::CAUSE_RUNS, "runs of the session on the device"}};
+    {v1::ExplainReply::CAUSE_RUNS, "runs of the session on the device"},
+    {v1::ExplainReply::CAUSE_MEMORY, "memory of the device, which is being made free"}};
 
 std::string HoldersTable(const google::protobuf::RepeatedPtrField<v1::DeviceHolders>& devices) {
   std::vector<std::vector<std::string>> rows = {{"DEVICE", "SESSION", "USER", "HOLDS"}};
@@ -183,7 +184,20 @@ absl::StatusOr<std::string> Memory(const Daemon& daemon, absl::Span<const std::s
   v1::GetMemoryReply reply;
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::GetMemory, &reply));
   if (daemon.options().json) return Json(reply);
-  return HoldersTable(reply.devices());
+  std::string text = HoldersTable(reply.devices());
+  if (!reply.has_spilled()) return text;
+  const v1::SpilledMemory& spilled = reply.spilled();
+  std::vector<std::vector<std::string>> rows = {{"SPILLED", "SESSION", "USER", "HOLDS"}};
+  for (const v1::DeviceHolders::Holder& holder : spilled.holders()) {
+    rows.push_back({"", holder.session_id(), holder.user(), FormatBytes(holder.bytes())});
+  }
+  const auto place = [&rows](const char* name, uint64_t bytes, uint64_t limit) {
+    if (limit == 0) return;
+    rows.push_back({name, "(all)", "", FormatBytes(bytes) + " of " + FormatBytes(limit)});
+  };
+  place("host", spilled.host_bytes(), spilled.host_limit_bytes());
+  place("disk", spilled.disk_bytes(), spilled.disk_limit_bytes());
+  return text + FormatTable(rows);
 }
 
 absl::StatusOr<std::string> Explain(const Daemon& daemon, absl::Span<const std::string> names) {

@@ -106,13 +106,14 @@ def bill() -> dict[str, float]:
 
     `device_seconds` is what its runs took on devices, by their clocks; `byte_seconds` the memory of its
     tensors, times how long it held them; `compile_seconds` scheduling and compiling, summed over
-    threads; `bytes_not_sent` uploads whose bytes the daemon had already. `Client.counters()` of a
-    client that was closed is the bill of the whole session.
+    threads; `bytes_not_sent` uploads whose bytes the daemon had already; `bytes_spilled` tensors, anybody's,
+    that left a full device so that this session had memory, and `bytes_restored` its own that were brought
+    back. `Client.counters()` of a client that was closed is the bill of the whole session.
     """
     cost = counters()
     cost["compile_seconds"] += cost["schedule_seconds"]
     names = ("device_seconds", "byte_seconds", "compile_seconds", "bytes_uploaded", "bytes_downloaded",
-             "bytes_not_sent")
+             "bytes_not_sent", "bytes_spilled", "bytes_restored")
     return {name: cost[name] for name in names}
 
 
@@ -122,8 +123,8 @@ def explain() -> dict[str, Any]:
     `waits_for` is "nothing", or what holds up the first command that the daemon has not executed:
     "turn" (runs on the device, and in line before it), "program" (it is being compiled), "compiles" (as
     many as may be are), "tensor" (an operand on its way), "readers" (of a tensor that it would
-    overwrite), "runs" (as many as may be are on the device, or they have the memory). `what` names the
-    command, `queues` its place in the line of each device: what is ahead, of this session and of
+    overwrite), "runs" (as many as may be are on the device, or they have the memory), "memory" (of the
+    device, which is full: others' tensors are being moved away). `what` names the command, `queues` its place in the line of each device: what is ahead, of this session and of
     others, and an estimate of when it starts. `misses` are the last programs that had no plan, each
     with the nearest one that the same user had, and in what they differ. `memory` has the holders of
     each device's memory by session.
