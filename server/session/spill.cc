@@ -1,7 +1,6 @@
 // Session: its tensors that leave their device when memory is short, and come back.
 #include <absl/algorithm/container.h>
 
-#include <atomic>
 #include <utility>
 
 #include "core/base/status.h"
@@ -18,8 +17,10 @@ constexpr int kTries = 100;
 bool IsAlone(const Tensor& tensor) {
   const int64_t holders = tensor.content != nullptr ? 2 : 1;
   if (tensor.buffer.use_count() > holders || tensor.buffer->memory.use_count() > 1) return false;
-  // What the last holders but us did with it comes before what is done with it now.
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // To take part in the counts orders what others did before they let go before what comes now;
+  // to read them does not.
+  const BufferRef buffer = tensor.buffer;
+  const std::shared_ptr<DeviceMemory> memory = buffer->memory;
   return true;
 }
 
@@ -104,6 +105,8 @@ void Session::Look(absl::Span<Device* const> devices, const Spiller::Request* re
   absl::MutexLock lock(&mu_);
   if (ended_) return;
   const bool idle = queue_.empty() && in_flight_ == 0;
+  const bool uploads = !transfers_.empty(), copies = copying_ > 0;
+  std::vector<uint64_t> victims;
   tensors_.ForEach([&](uint64_t handle, const Tensor& tensor) {
     if (!IsMovable(tensor) || tensor.state == ObjectState::kSpilled ||
         !absl::c_linear_search(devices, tensor.device)) {
@@ -112,19 +115,22 @@ void Session::Look(absl::Span<Device* const> devices, const Spiller::Request* re
     const auto is_it = [&tensor](const auto& each) { return each.get() == &tensor; };
     if (request != nullptr && absl::c_any_of(request->tensors, is_it)) return;
     survey.movable.emplace_back(tensor.device, tensor.bytes);
-    if (!MayGo(tensor)) {
-      const bool arrives = tensor.state == ObjectState::kPending && !transfers_.empty();
-      const bool is_read = tensor.readers > 0 && copying_ == 0;
-      if (arrives || is_read) survey.by_clients.emplace_back(tensor.device, tensor.bytes);
-      return;
+    if (MayGo(tensor)) {
+      victims.push_back(handle);
+    } else if ((tensor.state == ObjectState::kPending && uploads) ||
+               (tensor.readers > 0 && !copies)) {
+      survey.by_clients.emplace_back(tensor.device, tensor.bytes);
     }
-    survey.victims.push_back({.holder = shared_from_this(),
-                              .tensor = tensors_.Share(handle),
-                              .device = tensor.device,
-                              .bytes = tensor.bytes,
-                              .idle = idle,
-                              .used = tensor.used});
   });
+  for (uint64_t handle : victims) {
+    const std::shared_ptr<Tensor> tensor = tensors_.Share(handle);
+    survey.victims.push_back({.holder = shared_from_this(),
+                              .tensor = tensor,
+                              .device = tensor->device,
+                              .bytes = tensor->bytes,
+                              .idle = idle,
+                              .used = tensor->used});
+  }
   survey.runs |= in_flight_ > 0 || copying_ > 0;
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <map>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -97,8 +97,7 @@ struct Daemon {
 class Client {
  public:
   explicit Client(Daemon& daemon, const std::string& name = "test")
-      : daemon_(daemon),
-        session_(std::make_shared<Session>(
+      : session_(std::make_shared<Session>(
             SessionIdentity{.id = name, .lease = absl::ZeroDuration()}, daemon.engine())),
         listener_(std::make_shared<Deaf>()) {
     daemon.spiller.Join(session_);
@@ -199,7 +198,6 @@ class Client {
     return command;
   }
 
-  Daemon& daemon_;
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Deaf> listener_;
   uint64_t attachment_ = 0, sequence_ = 0;

@@ -129,9 +129,10 @@ void Spiller::Run() {
 bool Spiller::Closed(absl::Span<Device* const> devices) {
   if (!closed_.load(std::memory_order_relaxed)) return false;
   absl::MutexLock lock(&mu_);
-  return absl::c_any_of(devices, [&](Device* device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return Has(closed_devices_, device);
-  });
+  for (Device* device : devices) {
+    if (Has(closed_devices_, device)) return true;
+  }
+  return false;
 }
 
 // One request, as far as it gets.
