@@ -184,7 +184,17 @@ absl::StatusOr<UploadTarget> Session::Claim(Transfer& transfer) {
 std::optional<absl::StatusOr<UploadTarget>> Session::Complete(const UploadRequest& request) {
   if (request.handle == 0 || tensors_.CheckNew(request.handle).ok()) return std::nullopt;
   absl::StatusOr<Tensor*> tensor = tensors_.Find(request.handle);
-  if (!tensor.ok()) return tensor.status();
+  if (!tensor.ok()) {
+    // Its slot may have an earlier tensor yet, whose release waits in the queue like the upload.
+    const Handle wanted = Handle::Unpack(request.handle);
+    bool has_earlier = false;
+    tensors_.ForEach([&](uint64_t bits, const Tensor& /*tensor*/) {
+      const Handle each = Handle::Unpack(bits);
+      has_earlier |= each.slot == wanted.slot && each.generation < wanted.generation;
+    });
+    if (has_earlier) return std::nullopt;
+    return tensor.status();
+  }
   if ((*tensor)->state == ObjectState::kError) return (*tensor)->error;
   return UploadTarget{.bytes = request.total_bytes, .stored = request.total_bytes};
 }
