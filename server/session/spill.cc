@@ -26,12 +26,13 @@ bool IsAlone(const Tensor& tensor) {
 
 // Whether it is of the kind that may go, now or later.
 bool IsMovable(const Tensor& tensor) {
-  return tensor.bytes >= Spiller::kMinBytes && tensor.published == nullptr;
+  const bool hidden = tensor.buffer != nullptr && tensor.buffer->memory->host_address() == nullptr;
+  return tensor.bytes >= Spiller::kMinBytes && tensor.published == nullptr && !hidden;
 }
 
 bool MayGo(const Tensor& tensor) {
   return tensor.state == ObjectState::kValue && IsMovable(tensor) && tensor.readers == 0 &&
-         tensor.wanted == 0 && tensor.buffer->memory->host_address() != nullptr && IsAlone(tensor);
+         tensor.wanted == 0 && IsAlone(tensor);
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ void Session::Look(absl::Span<Device* const> devices, const Spiller::Request* re
   absl::MutexLock lock(&mu_);
   if (ended_) return;
   const bool idle = queue_.empty() && in_flight_ == 0;
-  const bool uploads = !transfers_.empty(), copies = copying_ > 0;
+  const bool uploads = !transfers_.empty(), works = in_flight_ > 0 || copying_ > 0;
   std::vector<uint64_t> victims;
   tensors_.ForEach([&](uint64_t handle, const Tensor& tensor) {
     if (!IsMovable(tensor) || tensor.state == ObjectState::kSpilled ||
@@ -118,7 +119,8 @@ void Session::Look(absl::Span<Device* const> devices, const Spiller::Request* re
     if (MayGo(tensor)) {
       victims.push_back(handle);
     } else if ((tensor.state == ObjectState::kPending && uploads) ||
-               (tensor.readers > 0 && !copies)) {
+               (tensor.wanted == 0 && !works)) {
+      // It arrives, is read, or a call that has read it is not over.
       survey.by_clients.emplace_back(tensor.device, tensor.bytes);
     }
   });
@@ -131,7 +133,7 @@ void Session::Look(absl::Span<Device* const> devices, const Spiller::Request* re
                               .idle = idle,
                               .used = tensor->used});
   }
-  survey.runs |= in_flight_ > 0 || copying_ > 0;
+  survey.runs |= works;
 }
 
 absl::StatusOr<uint64_t> Session::Spill(const std::shared_ptr<Tensor>& tensor, SpillStore& store) {

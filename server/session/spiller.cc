@@ -14,7 +14,7 @@ namespace {
 // Not all that ends tells: a device lets go of a run's memory a little after its end.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(3);
 // So long nothing is found that might end before that is believed.
-constexpr absl::Duration kHopeless = absl::Milliseconds(100);
+constexpr absl::Duration kHopeless = absl::Milliseconds(500);
 // How long clients may hold up a request.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 // How long runs that need no room may go on beside a request that waits for their end.
@@ -300,10 +300,17 @@ class Spiller::Service {
     };
     // Tensors that never go: small ones, and published ones.
     const uint64_t tensors = spiller_.ledger_.OfDevice(short_).bytes;
-    const uint64_t movable = sum(survey_->movable), kept = sum(survey_->by_clients);
+    const uint64_t movable = sum(survey_->movable);
     const uint64_t operands = Wanted(short_) - Missing(short_);
     const uint64_t fixed = tensors - std::min(movable + operands, tensors);
-    const uint64_t capacity = short_->allocator().stats().capacity_bytes;
+    const MemoryStats stats = short_->allocator().stats();
+    const uint64_t capacity = stats.capacity_bytes;
+    uint64_t kept = sum(survey_->by_clients);
+    if (!survey_->runs) {
+      // Of tensors that are released and still being read. Sizes are rounded up by an eighth.
+      const uint64_t known = tensors + Missing(short_) - Rest(short_);
+      kept += stats.in_use_bytes - std::min(stats.in_use_bytes, known + known / 8);
+    }
     if (Wanted(short_) + fixed > capacity) return Obstacle::kNothing;
     if (kept > 0 && Wanted(short_) + fixed + kept > capacity) return Obstacle::kClients;
     if (!survey_->runs) return Obstacle::kNothing;
