@@ -172,6 +172,8 @@ const Flag kFlags[] = {
     {"metrics-sessions", "N", "20", &Flags::metrics_sessions, Scope::kReload,
      Between<&Flags::metrics_sessions, 0, 10'000>,
      "sessions that have metrics of their own, the largest; the rest is one, 'other'"},
+    {"console-listen", "ADDRESS", "", &Flags::console_listen, Scope::kStart, nullptr,
+     "HOST:PORT of the web console, which tensorctl console opens; empty: none"},
     {"devices", "SPEC", "cpu", &Flags::devices, Scope::kStart, nullptr,
      "backends to open, NAME or NAME:COUNT, several with commas: cpu:2,null; a simulated "
      "accelerator takes settings, see docs/operating.md: paced:2(launch_us=100)"},
@@ -423,6 +425,9 @@ void CheckTogether(const Configuration& configuration, Faults& faults) {
   }
   if (!flags.metrics_listen.empty()) {
     check(ParseMetricsAddress(flags.metrics_listen, flags.insecure).status(), "metrics-listen");
+  }
+  if (!flags.console_listen.empty()) {
+    check(ParseConsoleAddress(flags.console_listen, flags.insecure).status(), "console-listen");
   }
   if (flags.tls_cert.empty() != flags.tls_key.empty()) {
     const bool key = flags.tls_cert.empty();

@@ -33,6 +33,7 @@ struct Flags {
   bool insecure = false;
   std::string metrics_listen;
   int64_t metrics_sessions = 0;
+  std::string console_listen;
   std::string devices;
   int64_t cpu_threads = 0;
   int64_t compile_threads = 0;

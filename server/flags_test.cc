@@ -94,6 +94,11 @@ TEST(FlagsTest, BadFlagsAreNamed) {
       {{"--metrics-listen=[::]:1"}, "other machines could connect"},
       {{"--metrics-listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k", "--auth-tokens=t"},
        "metrics are for everybody"},
+      {{"--console-listen=0.0.0.0:1"},
+       "what the console shows and who asks would not be encrypted; listen on localhost "
+       "and reach it through ssh -L, or add --insecure"},
+      {{"--console-listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k"}, "other machines could"},
+      {{"--console-listen=unix:/c"}, "browsers need HOST:PORT"},
       {{"--listen=0.0.0.0:1", "--tls-cert=c", "--tls-key=k"},
        "other machines could connect, and anybody would be let in; listen on localhost, or give "
        "--auth-tokens or --tls-client-ca, or add"},
@@ -128,6 +133,13 @@ TEST(FlagsTest, OtherMachinesMayConnectIfTheyProveWhoTheyAre) {
   }
 }
 
+TEST(FlagsTest, TheConsoleIsForOtherMachinesIfTheNetworkIsTrusted) {
+  const auto configuration =
+      Configure({"--console-listen=0.0.0.0:1", "--insecure"}, Fake({}), "none");
+  ASSERT_TRUE(configuration.ok()) << configuration.status();
+  EXPECT_EQ(configuration->flags.console_listen, "0.0.0.0:1");
+}
+
 TEST(FlagsTest, BadVariableIsNamed) {
   const absl::Status status = ParseFlags({}, Fake({{"TENSORD_CPU_THREADS", "two"}})).status();
   EXPECT_EQ(Message(status), "TENSORD_CPU_THREADS=two: takes a number from 0 on");
@@ -136,14 +148,14 @@ TEST(FlagsTest, BadVariableIsNamed) {
 TEST(FlagsTest, HelpNamesEachFlagWithDefaultAndVariable) {
   const std::string help = FlagsHelp(Fake({{"HOME", "/home/me"}}));
   for (const char* name :
-       {"config",          "metrics-listen",   "metrics-sessions",  "listen",
-        "insecure",        "devices",          "cpu-threads",       "memory-bytes",
-        "compile-threads", "cache-dir",        "cache-bytes",       "max-message-bytes",
-        "max-graph-nodes", "max-tensor-bytes", "max-session-bytes", "drain-timeout",
-        "log-level",       "log-file",         "exit-with-parent",  "ready-fd",
-        "socket-mode",     "tls-cert",         "tls-key",           "tls-client-ca",
-        "auth-tokens",     "admin-users",      "spill-host-bytes",  "spill-dir",
-        "spill-disk-bytes"}) {
+       {"config",           "metrics-listen",   "metrics-sessions",  "listen",
+        "insecure",         "devices",          "cpu-threads",       "memory-bytes",
+        "compile-threads",  "cache-dir",        "cache-bytes",       "max-message-bytes",
+        "max-graph-nodes",  "max-tensor-bytes", "max-session-bytes", "drain-timeout",
+        "log-level",        "log-file",         "exit-with-parent",  "ready-fd",
+        "socket-mode",      "tls-cert",         "tls-key",           "tls-client-ca",
+        "auth-tokens",      "admin-users",      "spill-host-bytes",  "spill-dir",
+        "spill-disk-bytes", "console-listen"}) {
     std::string variable = std::string("environment: TENSORD_") + name;
     for (size_t i = sizeof("environment: "); i < variable.size(); ++i) {
       variable[i] = variable[i] == '-' ? '_' : static_cast<char>(std::toupper(variable[i]));

@@ -128,6 +128,16 @@ absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool in
                          text);
 }
 
+absl::StatusOr<ListenAddress> ParseConsoleAddress(std::string_view text, bool insecure) {
+  TD_ASSIGN_OR_RETURN(
+      ListenAddress address,
+      Parse(text, insecure, "what the console shows and who asks would not be encrypted",
+            " and reach it through ssh -L"),
+      "--console-listen");
+  if (address.kind == ListenAddress::Kind::kTcp) return address;
+  return InvalidArgument("--console-listen: {}: browsers need HOST:PORT, not a unix socket", text);
+}
+
 bool IsLoopback(std::string_view host) {
   in_addr ip;  // only a number: 127.example.org may be anywhere
   return host == "localhost" || host == "::1" ||

@@ -27,6 +27,9 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text, bool all
 // The same of --metrics-listen, which takes no unix socket and knows nobody.
 absl::StatusOr<ListenAddress> ParseMetricsAddress(std::string_view text, bool insecure);
 
+// And of --console-listen, which knows who asks, but is not encrypted.
+absl::StatusOr<ListenAddress> ParseConsoleAddress(std::string_view text, bool insecure);
+
 bool IsLoopback(std::string_view host);
 // "HOST:PORT", as clients dial it.
 std::string HostAndPort(std::string_view host, int port);

@@ -70,5 +70,14 @@ TEST(ListenTest, MetricsNeedHostAndPort) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(ListenTest, SoDoesTheConsole) {
+  EXPECT_EQ(ParseConsoleAddress("localhost:7080", false)->port, 7080);
+  EXPECT_EQ(Message(ParseConsoleAddress("unix:/c.sock", false).status()),
+            "--console-listen: unix:/c.sock: browsers need HOST:PORT, not a unix socket");
+  EXPECT_EQ(ParseConsoleAddress("0.0.0.0:7080", false).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ParseConsoleAddress("0.0.0.0:7080", true)->host, "0.0.0.0");
+}
+
 }  // namespace
 }  // namespace tensord

@@ -43,6 +43,7 @@
 #include "server/auth/tokens.h"
 #include "server/compiler/compiler.h"
 #include "server/compiler/worker.h"
+#include "server/console/log_ring.h"
 #include "server/flags.h"
 #include "server/memory/spill_store.h"
 #include "server/server.h"
@@ -94,9 +95,21 @@ void LogOfGrpc(gpr_log_func_args* line) {
   }
 }
 
+// The lines that the console shows; null without one.
+std::shared_ptr<LogRing> RingOf(const Flags& flags) {
+  static const auto& ring = *new auto(std::make_shared<LogRing>());
+  return flags.console_listen.empty() ? nullptr : ring;
+}
+
+void WriteTo(spdlog::sink_ptr target, const Flags& flags) {
+  std::vector<spdlog::sink_ptr> sinks = {std::move(target)};
+  if (auto ring = RingOf(flags)) sinks.push_back(std::move(ring));
+  LogSink().set_sinks(std::move(sinks));
+}
+
 absl::Status SetUpLog(const Flags& flags) {
   TD_ASSIGN_OR_RETURN(spdlog::sink_ptr target, OpenLog(flags.log_file));
-  LogSink().set_sinks({std::move(target)});
+  WriteTo(std::move(target), flags);
   // The sink lives as long as the process, hence no owner.
   const spdlog::sink_ptr sink(&LogSink(), [](spdlog::sinks::sink*) {});
   auto logger = std::make_shared<spdlog::logger>("tensord", sink);
@@ -178,6 +191,8 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const Configuration& configu
                 .tokens = std::move(tokens)},
        .metrics_listen = flags.metrics_listen,
        .metrics_sessions = static_cast<int>(flags.metrics_sessions),
+       .console_listen = flags.console_listen,
+       .console_log = RingOf(flags),
        .limits = limits,
        .max_user_bytes = flags.max_user_bytes,
        .stalls = {.launch = flags.launch_timeout, .run = flags.run_timeout},
@@ -233,6 +248,9 @@ void TellReady(const Flags& flags, const Server& server) {
   if (const std::string metrics = server.metrics_address(); !metrics.empty()) {
     Log("server").info("serving metrics url=http://{}/metrics", metrics);
   }
+  if (const std::string console = server.console_url(); !console.empty()) {
+    Log("server").info("serving console url={} log in by='tensorctl console'", console);
+  }
   TellManager(fmt::format("READY=1\nSTATUS=serving on {}", server.addresses()[0]));
   if (flags.ready_fd < 0) return;
   const int fd = static_cast<int>(flags.ready_fd);
@@ -271,7 +289,7 @@ absl::Status Reload(absl::Span<const std::string> arguments, Configuration& runn
   TD_RETURN_IF_ERROR(server.ReadTlsAgain());
   const std::vector<FlagChange> changes = Adopt(running, read);
   const Flags& flags = running.flags;
-  LogSink().set_sinks({std::move(target)});
+  WriteTo(std::move(target), flags);
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   server.SetMaxSessionBytes(flags.max_session_bytes);
   server.SetMaxUserBytes(flags.max_user_bytes);

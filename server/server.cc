@@ -88,6 +88,7 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime,
       stall_watch_(std::make_unique<StallWatch>(runtime_->devices(), options.stalls)),
       publications_(ledger_, options.sharing),
       spiller_(spill_store_ ? std::make_unique<Spiller>(*spill_store_, ledger_) : nullptr),
+      kernel_times_(options.console_listen.empty() ? nullptr : std::make_unique<KernelTimes>()),
       segment_socket_(ListenForSegments()),
       registry_({.runtime = *runtime_,
                  .compile_pool = compile_pool_,
@@ -100,7 +101,8 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Runtime> runtime,
                  .contents = contents_,
                  .limits = options.limits,
                  .trace = trace_.get(),
-                 .spiller = spiller_.get()}),
+                 .spiller = spiller_.get(),
+                 .kernel_times = kernel_times_.get()}),
       calls_(ObserverOf(metrics_.get())),
       authenticator_(options.auth),
       session_service_(registry_, calls_, authenticator_, files_pool_),
@@ -122,6 +124,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     TD_RETURN_IF_ERROR(server->publications_.Restore(options.state_dir, *server->runtime_));
   }
   TD_RETURN_IF_ERROR(server->ServeMetrics(options));
+  TD_RETURN_IF_ERROR(server->ServeConsole(options));
   TD_RETURN_IF_ERROR(server->Listen(options));
   return server;
 }
@@ -132,6 +135,19 @@ absl::Status Server::ServeMetrics(const ServerOptions& options) {
                       ParseMetricsAddress(options.metrics_listen, options.insecure));
   TD_ASSIGN_OR_RETURN(metrics_endpoint_,
                       MetricsEndpoint::Start(address, {state_metrics_, metrics_->registry()}));
+  return absl::OkStatus();
+}
+
+absl::Status Server::ServeConsole(const ServerOptions& options) {
+  if (options.console_listen.empty()) return absl::OkStatus();
+  TD_ASSIGN_OR_RETURN(const ListenAddress address,
+                      ParseConsoleAddress(options.console_listen, options.insecure));
+  TD_ASSIGN_OR_RETURN(console_, Console::Start(address, {.registry = registry_,
+                                                         .admin = admin_service_,
+                                                         .authenticator = authenticator_,
+                                                         .kernel_times = *kernel_times_,
+                                                         .log = options.console_log}));
+  admin_service_.SetConsole([this](const Caller& caller) { return console_->NewLink(caller); });
   return absl::OkStatus();
 }
 
@@ -257,6 +273,7 @@ bool Server::Drain(absl::Duration timeout) {
   health_service_.Stop();
   metrics_endpoint_ = nullptr;
   if (spiller_) spiller_->Stop();
+  console_ = nullptr;
   // Pools stop before the runtime that they use, and are still there for its devices' last words.
   compile_pool_.Stop();
   work_pool_.Stop();

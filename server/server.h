@@ -21,10 +21,13 @@
 #include "core/runtime/runtime.h"
 #include "server/auth/authenticator.h"
 #include "server/auth/tls.h"
+#include "server/console/console.h"
+#include "server/console/log_ring.h"
 #include "server/health/health_service.h"
 #include "server/listen.h"
 #include "server/listening_socket.h"
 #include "server/metrics/endpoint.h"
+#include "server/metrics/kernel_times.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/state.h"
 #include "server/scheduler/scheduler.h"
@@ -50,6 +53,8 @@ struct ServerOptions {
   AuthOptions auth;
   std::string metrics_listen;  // HOST:PORT for Prometheus; empty: nothing is measured
   int metrics_sessions = 20;   // that have metrics of their own
+  std::string console_listen;  // HOST:PORT for browsers; empty: no console
+  std::shared_ptr<const LogRing> console_log = nullptr;  // shared with the loggers
   SessionLimits limits;
   uint64_t max_user_bytes = uint64_t{1} << 50;  // tensors of all sessions of a user
   SchedulerOptions scheduling;
@@ -76,6 +81,8 @@ class Server {
   std::string metrics_address() const {
     return metrics_endpoint_ ? metrics_endpoint_->address() : "";
   }
+  // Empty without a console.
+  std::string console_url() const { return console_ ? console_->url() : ""; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // What may change while it serves.
@@ -99,6 +106,7 @@ class Server {
          std::unique_ptr<SpillStore> spill_store);
   absl::Status Listen(const ServerOptions& options);
   absl::Status ServeMetrics(const ServerOptions& options);
+  absl::Status ServeConsole(const ServerOptions& options);
 
   // In this order: what stands first outlives what follows.
   std::unique_ptr<Metrics> metrics_;        // null: nothing is measured
@@ -115,6 +123,7 @@ class Server {
   std::unique_ptr<StallWatch> stall_watch_;
   Publications publications_;
   const std::unique_ptr<Spiller> spiller_;               // null without a store
+  const std::unique_ptr<KernelTimes> kernel_times_;      // null: there is no console
   const std::unique_ptr<SegmentSocket> segment_socket_;  // null: none could be opened
   SessionRegistry registry_;
   CallCount calls_;
@@ -125,6 +134,7 @@ class Server {
   TraceServiceImpl trace_service_;
   const std::shared_ptr<StateMetrics> state_metrics_;  // shared with the endpoint
   std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
+  std::unique_ptr<Console> console_;  // null: there is none
   std::unique_ptr<TlsCertificates> tls_;
   std::vector<UnixSocket> sockets_;
   std::vector<std::string> addresses_;

@@ -45,7 +45,12 @@ _PKG_CONFIG = {
     "zstd": ["libzstd"],
 }
 
-# What Debian ships without a pkg-config file.
+# Libraries that Debian ships without a pkg-config file, in the default folders.
+_PLAIN_LIBS = {
+    "civetweb": ["-lcivetweb"],
+}
+
+# Parts of the above that Debian ships without one.
 _EXTRA_LIBS = {
     "grpc": ["-lgrpc++_reflection"],
 }
@@ -95,6 +100,8 @@ def _system_libraries_impl(ctx):
     for name, modules in _PKG_CONFIG.items():
         flags[name] = _parse(_run(ctx, ["pkg-config", "--cflags", "--libs"] + modules))
         flags[name]["libs"] += _EXTRA_LIBS.get(name, [])
+    for name, libs in _PLAIN_LIBS.items():
+        flags[name] = {"defines": [], "includes": [], "libs": libs}
     ctx.file("BUILD.bazel", "")
     ctx.file("flags.bzl", "FLAGS = " + repr(flags) + "\n")
 

@@ -8,7 +8,8 @@ namespace tensord {
 namespace {
 
 uint64_t SizeOf(const CompiledKernel& kernel) {
-  return sizeof(kernel) + kernel.name.size() + kernel.entry.size() + kernel.binary.size();
+  return sizeof(kernel) + kernel.name.size() + kernel.entry.size() + kernel.binary.size() +
+         kernel.source.size();
 }
 
 }  // namespace
@@ -88,6 +89,26 @@ void KernelCache::Keep(const KernelKey& key, const KernelRef& kernel) {
     kernels_.erase(oldest);
     uses_.pop_back();
   }
+}
+
+KernelCache::KernelRef KernelCache::Peek(const KernelKey& key) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (auto found = kernels_.find(key); found != kernels_.end()) return found->second.kernel;
+  }
+  std::optional<CompiledKernel> kernel = disk_.Read(key);
+  return kernel ? std::make_shared<const CompiledKernel>(*std::move(kernel)) : nullptr;
+}
+
+std::vector<KernelCache::Listed> KernelCache::List(size_t most) const {
+  std::vector<Listed> listed;
+  absl::MutexLock lock(&mu_);
+  for (const KernelKey& key : uses_) {
+    if (listed.size() == most) break;
+    const KernelRef& kernel = kernels_.at(key).kernel;
+    listed.push_back({.key = key, .name = kernel->name, .bytes = SizeOf(*kernel)});
+  }
+  return listed;
 }
 
 KernelCache::Stats KernelCache::stats() const {

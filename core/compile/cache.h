@@ -22,6 +22,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/compile/disk_store.h"
 #include "core/compile/kernel.h"
@@ -59,6 +60,17 @@ class KernelCache {
   // CompilerLost): then each of the others tries for itself. `outcome` may be null.
   absl::StatusOr<KernelRef> GetOrCompile(const KernelKey& key, const Compile& compile,
                                          Outcome* outcome);
+
+  // The kernel if it is there, in memory or on disk; else null. Counts as no hit.
+  KernelRef Peek(const KernelKey& key);
+
+  struct Listed {
+    KernelKey key;
+    std::string name;
+    uint64_t bytes;
+  };
+  // Of those in memory so many at most, the latest used first.
+  std::vector<Listed> List(size_t most) const;
 
   Stats stats() const;
   const std::string& directory() const { return disk_.directory(); }

@@ -51,7 +51,8 @@ CompiledKernel Kernel(int n, size_t bytes = 100) {
   return {.name = fmt::format("name {}", n),
           .entry = fmt::format("entry_{}", n),
           .binary = std::move(binary),
-          .grid = n + 1};
+          .grid = n + 1,
+          .source = fmt::format("source {}", n)};
 }
 
 void ExpectIs(const absl::StatusOr<KernelCache::KernelRef>& kernel,
@@ -61,6 +62,7 @@ void ExpectIs(const absl::StatusOr<KernelCache::KernelRef>& kernel,
   EXPECT_EQ((*kernel)->entry, expected.entry);
   EXPECT_EQ((*kernel)->binary, expected.binary);
   EXPECT_EQ((*kernel)->grid, expected.grid);
+  EXPECT_EQ((*kernel)->source, expected.source);
 }
 
 // Asks for kernel n, and says what it took.
@@ -70,6 +72,33 @@ Outcome Get(KernelCache& cache, int n, size_t bytes = 100) {
                Key(n), [&] { return Kernel(n, bytes); }, &outcome),
            Kernel(n, bytes));
   return outcome;
+}
+
+TEST_F(CacheTest, ListsWhatIsInMemoryAndShowsWhatIsAnywhere) {
+  KernelCache cache(OnDisk());
+  Get(cache, 1);
+  Get(cache, 2);
+  Get(cache, 1);
+  const auto listed = cache.List(10);
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].name, "name 1");  // used last
+  EXPECT_EQ(listed[1].key, Key(2));
+  EXPECT_GT(listed[1].bytes, 100u);
+  EXPECT_EQ(cache.List(1).size(), 1u);
+  ExpectIs(cache.Peek(Key(2)), Kernel(2));
+  EXPECT_EQ(cache.Peek(Key(3)), nullptr);
+  KernelCache other(OnDisk());
+  ExpectIs(other.Peek(Key(2)), Kernel(2));
+  EXPECT_EQ(other.stats().disk_hits + other.stats().misses, 0u);
+}
+
+TEST_F(CacheTest, KeysAreReadAsTheyAreWritten) {
+  EXPECT_EQ(KernelKey::FromHex(Key(7).Hex()), Key(7));
+  const std::string hex = Key(7).Hex();
+  for (const std::string& wrong :
+       {std::string(), hex + "0", hex.substr(1), "-" + hex.substr(1), "g" + hex.substr(1)}) {
+    EXPECT_EQ(KernelKey::FromHex(wrong), std::nullopt) << wrong;
+  }
 }
 
 TEST_F(CacheTest, CompilesOnceThenRemembers) {

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/compile/llvm.h"
+#include "core/compile/source.h"
 #include "core/ir/linear_text.h"
 #include "core/render/llvm.h"
 
@@ -44,7 +45,8 @@ absl::StatusOr<CompiledKernel> CompileKernel(const LinearProgram& program, const
     return CompiledKernel{.name = program.name,
                           .entry = program.name,
                           .binary = std::move(binary),
-                          .grid = program.grid};
+                          .grid = program.grid,
+                          .source = PackSource(PrintLinear(program))};
   }
   return Unavailable("no compiler for renderer '{}'", target.renderer);
 }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little, "entries are little-endian");
 
 constexpr char kMagic[8] = {'T', 'D', 'K', 'E', 'R', 'N', 'E', 'L'};
-constexpr uint64_t kFormatVersion = 1;
+constexpr uint64_t kFormatVersion = 2;
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr std::time_t kTemporaryMaxAgeSeconds = 3600;
 
@@ -106,6 +106,7 @@ std::string Encode(const KernelKey& key, const CompiledKernel& kernel) {
   AppendText(payload, kernel.entry);
   AppendNumber(payload, static_cast<uint64_t>(kernel.grid));
   AppendText(payload, kernel.binary);
+  AppendText(payload, kernel.source);
   const XXH128_hash_t checksum = XXH3_128bits(payload.data(), payload.size());
   Header header{.magic = {},
                 .version = kFormatVersion,
@@ -135,7 +136,8 @@ std::optional<CompiledKernel> Decode(const KernelKey& key, std::string_view file
   CompiledKernel kernel;
   uint64_t grid;
   if (!TakeText(payload, kernel.name) || !TakeText(payload, kernel.entry) ||
-      !TakeNumber(payload, grid) || !TakeText(payload, kernel.binary) || !payload.empty()) {
+      !TakeNumber(payload, grid) || !TakeText(payload, kernel.binary) ||
+      !TakeText(payload, kernel.source) || !payload.empty()) {
     return std::nullopt;
   }
   kernel.grid = static_cast<int64_t>(grid);

@@ -13,6 +13,7 @@ struct CompiledKernel {
   std::string entry;   // symbol in the binary
   std::string binary;  // relocatable object code, or what else the target's device loads
   int64_t grid = 1;    // workgroups of a launch
+  std::string source = {};  // the linear program as text, for people: see source.h
 };
 
 // Marks an error by which a compiler was lost to whatever it was at work on, perhaps by the fault

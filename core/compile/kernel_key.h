@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@ struct KernelKey {
     return H::combine(std::move(h), key.hi, key.lo);
   }
   std::string Hex() const;  // 32 digits
+  static std::optional<KernelKey> FromHex(std::string_view digits);
 };
 
 // xxh3-128 of the text.

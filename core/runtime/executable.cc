@@ -157,8 +157,14 @@ void CompiledExecutable::Record(size_t begin, size_t end, RunState& run, size_t 
 
 void CompiledExecutable::NameTimedSteps(absl::Span<const Plan::Kernel> kernels) {
   std::vector<std::string> names;
+  std::vector<std::vector<std::string>> keys;
   for (size_t i = 0; i < schedule_.steps.size(); ++i) {
     const Schedule::Step& step = schedule_.steps[i];
+    std::vector<std::string>& own = keys.emplace_back();
+    for (size_t j = i; j <= i + static_cast<size_t>(step.body); ++j) {
+      const int kernel = schedule_.steps[j].kernel;
+      if (kernel >= 0) own.push_back(kernels_[kernel].key);
+    }
     if (step.kernel == Schedule::Step::kCopy) {
       names.emplace_back("copy");
     } else if (step.kernel == Schedule::Step::kLoop) {
@@ -172,6 +178,7 @@ void CompiledExecutable::NameTimedSteps(absl::Span<const Plan::Kernel> kernels) 
     }
   }
   timed_names_ = std::make_shared<const std::vector<std::string>>(std::move(names));
+  timed_kernels_ = std::make_shared<const std::vector<std::vector<std::string>>>(std::move(keys));
 }
 
 size_t CompiledExecutable::EndOfExchanges(size_t begin) const {
@@ -265,6 +272,7 @@ absl::StatusOr<Run> CompiledExecutable::Launch(
     StepTimes& steps = state->devices[d].steps;
     if (options.time_steps) {
       steps.names = timed_names_;
+      steps.kernels = timed_kernels_;
       steps.times = std::make_unique<RunTimes[]>(timed_names_->size());
     }
     list.Keep(state);

@@ -29,6 +29,7 @@ class CompiledExecutable : public Executable {
  public:
   struct LaunchKernel {
     std::vector<std::unique_ptr<LoadedKernel>> loaded;  // by device
+    std::string key;                                    // of the code, in the kernel cache
     int64_t grid;
     std::vector<std::string> variables;  // in the order of KernelArgs::variables
   };
@@ -80,6 +81,7 @@ class CompiledExecutable : public Executable {
   Schedule schedule_;                    // its kernel graphs are dropped once compiled
   std::vector<std::string> step_names_;  // of kernels and copies, in order
   std::shared_ptr<const std::vector<std::string>> timed_names_;
+  std::shared_ptr<const std::vector<std::vector<std::string>>> timed_kernels_;
   std::vector<LaunchKernel> kernels_;
   std::vector<TensorType> inputs_, outputs_;
   std::vector<Variable> variables_;

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "core/compile/compiler.h"
+#include "core/compile/source.h"
 #include "core/runtime/build_id.h"
 #include "core/runtime/executable.h"
 #include "core/runtime/plan_compiler.h"
@@ -125,6 +126,23 @@ class RuntimeImpl : public Runtime {
             .directory = kernels_.directory()};
   }
 
+  std::vector<CachedKernel> cached_kernels(size_t most) const override {
+    std::vector<CachedKernel> result;
+    for (KernelCache::Listed& kernel : kernels_.List(most)) {
+      result.push_back({kernel.key.Hex(), std::move(kernel.name), kernel.bytes});
+    }
+    return result;
+  }
+
+  absl::StatusOr<std::string> KernelSource(std::string_view key) override {
+    const std::optional<KernelKey> parsed = KernelKey::FromHex(key);
+    const KernelCache::KernelRef kernel = parsed ? kernels_.Peek(*parsed) : nullptr;
+    if (kernel == nullptr) {
+      return NotFound("kernel {} is not in the cache any more: see --cache-bytes", key);
+    }
+    return UnpackSource(kernel->source);
+  }
+
   absl::Status ClearCache() override {
     kernels_.Clear();
     absl::MutexLock lock(&mu_);
@@ -225,6 +243,7 @@ absl::Status RuntimeImpl::BuildKernel(PlanCompiler::Job& job, size_t number,
                         device->Load(compiled->binary, compiled->entry), "kernel '{}'",
                         kernel.name);
   }
+  result.key = key.Hex();
   result.grid = compiled->grid;
   result.variables = kernel.variables;
   stats.kernels_compiled += outcome == KernelCache::Outcome::kCompiled;

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/device/device.h"
@@ -67,6 +69,11 @@ struct CacheStats {
   std::string directory;
 };
 
+struct CachedKernel {
+  std::string key, name;
+  uint64_t bytes;
+};
+
 // A program compiled for its devices. Immutable, shared by all sessions, holds no client's buffers.
 class Executable {
  public:
@@ -90,7 +97,9 @@ struct RunTimes {
 // When each step of a run began and ended on one device; valid as RunTimes are.
 struct StepTimes {
   std::shared_ptr<const std::vector<std::string>> names;  // kernels, "copy", "exchange", "loop"
-  std::unique_ptr<RunTimes[]> times;                      // one a name
+  // One a name: keys of the code, for Runtime::KernelSource; a loop has several.
+  std::shared_ptr<const std::vector<std::vector<std::string>>> kernels;
+  std::unique_ptr<RunTimes[]> times;  // one a name
 };
 
 struct SubmitOptions {
@@ -144,6 +153,12 @@ class Runtime {
   }
 
   virtual CacheStats cache_stats() const = 0;
+  // Kernels in memory, the latest used first, so many at most.
+  virtual std::vector<CachedKernel> cached_kernels(size_t /*most*/) const { return {}; }
+  // What a kernel computes, as text for people. NotFound if no cache has it any more.
+  virtual absl::StatusOr<std::string> KernelSource(std::string_view /*key*/) {
+    return absl::NotFoundError("this runtime keeps no sources");
+  }
   virtual absl::Status ClearCache() = 0;  // plans, kernels in memory and on disk
 };
 

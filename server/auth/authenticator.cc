@@ -84,7 +84,18 @@ absl::StatusOr<Caller> Authenticator::Identify(const grpc::CallbackServerContext
     return caller;
   }
   if (std::string user = CertificateUser(context); !user.empty()) return Named(std::move(user));
-  if (const std::optional<std::string> token = Token(context)) {
+  return IdentifyRemote(peer, Token(context), proof_required_);
+}
+
+absl::StatusOr<Caller> Authenticator::Identify(const std::string& peer,
+                                               const std::optional<std::string>& token) const {
+  return IdentifyRemote(peer, token, /*proof_required=*/true);
+}
+
+absl::StatusOr<Caller> Authenticator::IdentifyRemote(const std::string& peer,
+                                                     const std::optional<std::string>& token,
+                                                     bool proof_required) const {
+  if (token) {
     std::string user;
     {
       absl::MutexLock lock(&mu_);
@@ -93,7 +104,7 @@ absl::StatusOr<Caller> Authenticator::Identify(const grpc::CallbackServerContext
     if (!user.empty()) return Named(std::move(user));
     return Refuse(peer, "the daemon does not know this token: ask its operator for another");
   }
-  if (!proof_required_) return Caller();
+  if (!proof_required) return Caller();
   return Refuse(peer,
                 "the daemon wants to know who calls: connect with a token or a client certificate");
 }

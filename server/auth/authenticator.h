@@ -16,6 +16,7 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,19 @@ class Authenticator {
   // Unauthenticated says what is missing. Who is refused is in the log, what they showed is not.
   absl::StatusOr<Caller> Identify(const grpc::CallbackServerContext& context) const;
 
+  // The same of who comes by HTTP and shows a token. Who shows none is refused.
+  absl::StatusOr<Caller> Identify(const std::string& peer,
+                                  const std::optional<std::string>& token) const;
+
   // Of calls from now on; streams that are open stay.
   void SetTokens(TokenTable tokens);
 
  private:
   Caller Named(std::string user) const;
+  // By a token, or as nobody where no proof is required; `peer` is for the log.
+  absl::StatusOr<Caller> IdentifyRemote(const std::string& peer,
+                                        const std::optional<std::string>& token,
+                                        bool proof_required) const;
   std::string NameOf(uid_t uid) const;
   absl::Status Refuse(const std::string& peer, const char* why) const;
 

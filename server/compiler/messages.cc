@@ -156,6 +156,7 @@ void Encode(const CompiledKernel& kernel, const PlanCompiler::Times& times, Kern
   out->set_entry(kernel.entry);
   out->set_binary(kernel.binary);
   out->set_grid(kernel.grid);
+  out->set_source(kernel.source);
   out->set_lower_ns(absl::ToInt64Nanoseconds(times.lower));
   out->set_compile_ns(absl::ToInt64Nanoseconds(times.compile));
 }
@@ -166,7 +167,8 @@ CompiledKernel Decode(Kernel&& message, PlanCompiler::Times* times) {
   return {.name = message.name(),
           .entry = message.entry(),
           .binary = std::move(*message.mutable_binary()),
-          .grid = message.grid()};
+          .grid = message.grid(),
+          .source = std::move(*message.mutable_source())};
 }
 
 }  // namespace tensord::compiler

@@ -1,37 +1,12 @@
 #include "server/metrics/endpoint.h"
 
-#include <absl/time/clock.h>
-#include <absl/time/time.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "core/base/status.h"
+#include "server/http_stop.h"
 
 namespace tensord {
-namespace {
-
-// Connects and hangs up.
-void Knock(const ListenAddress& address) {
-  addrinfo* found = nullptr;
-  const addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
-  if (getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found) != 0)
-    return;
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0) {
-    // It needn't succeed: the port may be closed already.
-    static_cast<void>(connect(fd, found->ai_addr, found->ai_addrlen));
-    close(fd);
-  }
-  freeaddrinfo(found);
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     const ListenAddress& address,
@@ -57,18 +32,8 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   return endpoint;
 }
 
-// The HTTP server looks every two seconds whether it is to end, and whenever somebody connects. A
-// daemon that ends shouldn't take so long.
 MetricsEndpoint::~MetricsEndpoint() {
-  std::atomic<bool> stopped = false;
-  const std::jthread stop([&] {
-    exposer_ = nullptr;
-    stopped = true;
-  });
-  while (!stopped) {
-    Knock(bound_);
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+  StopHttp(bound_, [this] { exposer_ = nullptr; });
 }
 
 }  // namespace tensord

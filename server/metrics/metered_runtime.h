@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/runtime/runtime.h"
 #include "server/metrics/metrics.h"
@@ -35,6 +36,12 @@ class MeteredRuntime final : public Runtime {
     return runtime_->Submit(executable, inputs, variables, options);
   }
   CacheStats cache_stats() const override { return runtime_->cache_stats(); }
+  std::vector<CachedKernel> cached_kernels(size_t most) const override {
+    return runtime_->cached_kernels(most);
+  }
+  absl::StatusOr<std::string> KernelSource(std::string_view key) override {
+    return runtime_->KernelSource(key);
+  }
   absl::Status ClearCache() override { return runtime_->ClearCache(); }
 
  private:

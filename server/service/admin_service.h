@@ -1,6 +1,8 @@
 // What operators ask: status, devices, sessions, the cache.
 #pragma once
 
+#include <absl/base/thread_annotations.h>
+#include <absl/synchronization/mutex.h>
 #include <absl/time/clock.h>
 #include <absl/time/time.h>
 
@@ -28,8 +30,27 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
         files_(files),
         drain_(std::move(drain)) {}
 
-  // Before the server serves.
-  void SetListening(std::vector<std::string> addresses) { listening_ = std::move(addresses); }
+  void SetListening(std::vector<std::string> addresses) {
+    absl::MutexLock lock(&mu_);
+    listening_ = std::move(addresses);
+  }
+  // Makes a link to the console for a caller. Before the server serves.
+  void SetConsole(std::function<std::string(const Caller&)> link) {
+    console_link_ = std::move(link);
+  }
+
+  // What the calls below say, for callers who come another way.
+  void Status(v1::GetStatusReply* reply);
+  void Devices(v1::ListDevicesReply* reply);
+  void Sessions(const Caller& caller, v1::ListSessionsReply* reply);
+  absl::Status Kill(const Caller& caller, const v1::KillSessionRequest& request,
+                    v1::KillSessionReply* reply);
+  absl::Status Tensors(const Caller& caller, const v1::ListTensorsRequest& request,
+                       v1::ListTensorsReply* reply);
+  absl::Status Explain(const Caller& caller, const v1::ExplainSessionRequest& request,
+                       v1::ExplainReply* reply);
+  void Memory(const Caller& caller, v1::GetMemoryReply* reply);
+  void Cache(v1::GetCacheStatsReply* reply);
 
   grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context,
                                  const v1::PingRequest* request, v1::PingReply* reply) override;
@@ -68,6 +89,9 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* ClearCache(grpc::CallbackServerContext* context,
                                        const v1::ClearCacheRequest* request,
                                        v1::ClearCacheReply* reply) override;
+  grpc::ServerUnaryReactor* OpenConsole(grpc::CallbackServerContext* context,
+                                        const v1::OpenConsoleRequest* request,
+                                        v1::OpenConsoleReply* reply) override;
 
  private:
   SessionRegistry& registry_;
@@ -76,7 +100,9 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   WorkerPool& files_;  // of the session service
   const std::function<void()> drain_;
   const absl::Time started_ = absl::Now();
-  std::vector<std::string> listening_;
+  absl::Mutex mu_;
+  std::vector<std::string> listening_ ABSL_GUARDED_BY(mu_);
+  std::function<std::string(const Caller&)> console_link_;  // null: there is none
 };
 
 }  // namespace tensord

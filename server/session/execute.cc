@@ -341,7 +341,7 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
   bool others_in_flight = false, failed = false, goes_on = false;
   int64_t expected_ns = 0, turn_ns = 0;
   SubmitOptions submit;
-  bool noted = false;
+  bool noted = false, notes_steps = false;
   absl::flat_hash_map<std::string, int64_t> variables(command.variables().begin(),
                                                       command.variables().end());
   std::vector<std::shared_ptr<const void>> dying;  // without the lock
@@ -387,6 +387,8 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
         noted = true;
         submit.time_steps = TimesSteps(front.ready_ns);
       }
+      notes_steps = submit.time_steps;
+      submit.time_steps |= engine_.kernel_times != nullptr;
       executable = plan.program->executable;
       expected_ns = plan.program->length.expected_ns();
       // Submit changes these buffers: until it is done, nobody may begin to read them.
@@ -488,12 +490,13 @@ Session::Outcome Session::ExecuteRun(uint64_t sequence, v1::RunProgram& command)
     if (split_.sequence == sequence) run->refused = split_.error;
     run->kernels = submitted->kernels;
     run->times = std::move(submitted->times_by_device);
+    run->steps = std::move(submitted->steps_by_device);
+    run->notes_steps = notes_steps;
     if (const Queued& front = queue_.front(); turn_ns != 0) {
       run->sent_ns = front.sent_ns;
       run->received_ns = front.received_ns;
       run->ready_ns = front.ready_ns;
       run->turn_ns = turn_ns;
-      run->steps = std::move(submitted->steps_by_device);
     }
     run->program = std::move(plan.program);
     run->turn = std::move(turn);
@@ -574,6 +577,13 @@ void Session::FinishRun(const std::shared_ptr<RunInFlight>& run, const absl::Sta
   if (!fault.ok()) LogFault(fault);
   run->turn->Done(device_ns);
   if (engine_.spiller != nullptr) engine_.spiller->Wake();
+  if (engine_.kernel_times != nullptr) {
+    // By the session's own name for it: sessions share executables.
+    const LoadedProgram& program = *run->program;
+    for (const auto& steps : run->steps) {
+      engine_.kernel_times->Add(identity_.user, program.name, *steps);
+    }
+  }
   if (resume) engine_.work_pool.Schedule([self = shared_from_this()] { self->Drain(); });
   Flush();
 }

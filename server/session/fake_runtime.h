@@ -284,6 +284,9 @@ class FakeRuntime final : public Runtime {
     }
     auto fake = std::make_shared<FakeExecutable>();
     fake->program_name = program.name;
+    fake->step_names = std::make_shared<std::vector<std::string>>(1, "kernel of " + program.name);
+    fake->step_kernels = std::make_shared<std::vector<std::vector<std::string>>>(
+        1, std::vector<std::string>(1, "key of " + program.name));
     fake->device = static_cast<FakeDevice*>(devices[0]);
     for (const Node* input : program.inputs) fake->inputs.push_back(TypeOf(input));
     for (const Program::Output& output : program.outputs) {
@@ -298,7 +301,7 @@ class FakeRuntime final : public Runtime {
   absl::StatusOr<Run> Submit(const std::shared_ptr<const Executable>& executable,
                              absl::Span<const BufferRef> inputs,
                              const absl::flat_hash_map<std::string, int64_t>& variables,
-                             const SubmitOptions& /*options*/) override {
+                             const SubmitOptions& options) override {
     auto fake = std::static_pointer_cast<const FakeExecutable>(executable);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i]->dtype != fake->inputs[i].dtype || inputs[i]->shape != fake->inputs[i].shape) {
@@ -329,6 +332,14 @@ class FakeRuntime final : public Runtime {
     run.done = fake->device->Enqueue([from, to = run.outputs, offset] { Add(from, to, offset); });
     run.kernels = 1;
     run.times_by_device.emplace_back(fake->device, std::move(times));
+    if (options.time_steps) {
+      auto steps = std::make_shared<StepTimes>();
+      steps->names = fake->step_names;
+      steps->kernels = fake->step_kernels;
+      steps->times = std::make_unique<RunTimes[]>(1);
+      steps->times[0].end.timestamp_ns = 1000;
+      run.steps_by_device.push_back(std::move(steps));
+    }
     return run;
   }
 
@@ -344,6 +355,14 @@ class FakeRuntime final : public Runtime {
             .disk_limit_bytes = 1 << 20,
             .disk_rejected = 9,
             .directory = "/cache"};
+  }
+  std::vector<CachedKernel> cached_kernels(size_t most) const override {
+    std::vector<CachedKernel> kernels = {{"k1", "matmul", 4096}, {"k2", "<b>add</b>", 1024}};
+    kernels.resize(std::min(most, kernels.size()));
+    return kernels;
+  }
+  absl::StatusOr<std::string> KernelSource(std::string_view key) override {
+    return fmt::format("source of {}\n", key);
   }
   absl::Status ClearCache() override {
     cleared_ = true;
@@ -362,6 +381,8 @@ class FakeRuntime final : public Runtime {
     std::vector<std::string> kernel_names() const override { return {program_name}; }
 
     std::string program_name;
+    std::shared_ptr<const std::vector<std::string>> step_names;
+    std::shared_ptr<const std::vector<std::vector<std::string>>> step_kernels;
     FakeDevice* device;
     std::vector<Type> inputs;
     std::vector<std::pair<Type, int64_t>> outputs;

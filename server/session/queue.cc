@@ -384,6 +384,11 @@ std::vector<HeldTensor> Session::HeldTensors() {
   return held;
 }
 
+Session::Load Session::load() {
+  absl::MutexLock lock(&mu_);
+  return {.queued = queue_.size(), .in_flight = in_flight_};
+}
+
 absl::Time Session::last_command() {
   absl::MutexLock lock(&mu_);
   return last_command_;

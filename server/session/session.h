@@ -41,6 +41,7 @@
 #include "core/wire/program.h"
 #include "proto/tensord/v1/session.pb.h"
 #include "server/memory/memory_ledger.h"
+#include "server/metrics/kernel_times.h"
 #include "server/scheduler/scheduler.h"
 #include "server/session/handle_table.h"
 #include "server/session/objects.h"
@@ -82,8 +83,9 @@ struct SessionEngine {
   ProgramIndex& programs;      // who has registered which programs
   ContentIndex& contents;      // who has uploaded which bytes
   SessionLimits limits;
-  TraceRing* trace = nullptr;  // where all note what they do; null: nowhere
-  Spiller* spiller = nullptr;  // null: what finds no memory is refused
+  TraceRing* trace = nullptr;           // where all note what they do; null: nowhere
+  Spiller* spiller = nullptr;           // null: what finds no memory is refused
+  KernelTimes* kernel_times = nullptr;  // null: nobody asks
 };
 
 struct SessionIdentity {
@@ -235,6 +237,11 @@ class Session final : public Scheduler::Listener,
   // What it waits for, and why its last programs had no plan; not who holds memory.
   v1::ExplainReply Explain();
   std::vector<HeldTensor> HeldTensors();  // in no order
+  struct Load {
+    size_t queued = 0;       // commands that were received and not executed
+    uint32_t in_flight = 0;  // runs on devices
+  };
+  Load load();
   absl::Time opened() const { return opened_; }
   absl::Time last_command();
 
@@ -300,6 +307,7 @@ class Session final : public Scheduler::Listener,
     // If it is noted: see Queued, and when it got its turn; steps by device, if they are timed.
     int64_t sent_ns = 0, received_ns = 0, ready_ns = 0, turn_ns = 0;
     std::vector<std::shared_ptr<const StepTimes>> steps;
+    bool notes_steps = false;  // else they are timed for KernelTimes only
   };
 
   struct Waiter {

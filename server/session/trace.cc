@@ -125,7 +125,7 @@ void Session::NoteRun(const RunInFlight& run, const absl::Status& status, int64_
     on.device = device;
     on.begin_ns = StampOf(times->begin);
     on.end_ns = StampOf(times->end);
-    if (i >= run.steps.size()) continue;
+    if (!run.notes_steps || i >= run.steps.size()) continue;
     on.names = run.steps[i]->names;
     on.steps.reserve(on.names->size());
     for (size_t step = 0; step < on.names->size(); ++step) {

@@ -111,6 +111,36 @@ TEST(Runtime, ClearForgetsEverything) {
   EXPECT_EQ(stats.kernels_compiled, 1);
 }
 
+TEST(Runtime, ShowsWhatEachTimedKernelComputes) {
+  auto runtime = MakeRuntime();
+  Device& device = *runtime->devices()[0];
+  // Two kernels, of two sizes.
+  Bench bench;
+  const Expr x = bench.Counting({100}), y = bench.Counting({50});
+  auto executable = runtime->Prepare(MakeProgram({x + x, y * y}, bench.inputs()), device, nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  auto run = runtime->Submit(*executable, {Uploads(device, 1)[0], Uploads(device, 1, 50)[0]}, {},
+                             {.time_steps = true});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(device.timeline().Wait(run->done, absl::InfiniteFuture()).ok());
+  ASSERT_EQ(run->steps_by_device.size(), 1u);
+  const StepTimes& steps = *run->steps_by_device[0];
+  ASSERT_EQ(steps.names->size(), 2u);
+  ASSERT_EQ(steps.kernels->size(), 2u);
+  EXPECT_EQ(runtime->cached_kernels(10).size(), 2u);
+  EXPECT_EQ(runtime->cached_kernels(1).size(), 1u);
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ((*steps.kernels)[i].size(), 1u);
+    const auto source = runtime->KernelSource((*steps.kernels)[i][0]);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(source->find("# linear " + (*steps.names)[i] + " "), 0u) << *source;
+  }
+  ASSERT_TRUE(runtime->ClearCache().ok());
+  for (const std::string& key : {(*steps.kernels)[0][0], std::string("no key")}) {
+    EXPECT_EQ(runtime->KernelSource(key).status().code(), absl::StatusCode::kNotFound);
+  }
+}
+
 TEST(Runtime, RefusesWhatDoesNotFitTheProgram) {
   auto runtime = MakeRuntime();
   Device& device = *runtime->devices()[0];
@@ -203,8 +233,8 @@ TEST(Runtime, QueuedRunsShareTheirScratch) {
   const Expr x = bench.Counting({1 << 18});
   const Expr y(&bench.graph(), bench.graph().Make(Op::kContiguous, {(x * 2.0).node()}));
   const int64_t flip[] = {0};
-  auto executable = runtime->Prepare(MakeProgram({Flip(y, flip) + 1.0}, bench.inputs()), device,
-                                     nullptr);
+  auto executable =
+      runtime->Prepare(MakeProgram({Flip(y, flip) + 1.0}, bench.inputs()), device, nullptr);
   ASSERT_TRUE(executable.ok()) << executable.status();
   ASSERT_GE((*executable)->scratch_bytes(), 1u << 20);
   const BufferRef input = Upload(device, bench.inputs()[0]);
@@ -219,8 +249,7 @@ TEST(Runtime, QueuedRunsShareTheirScratch) {
     EXPECT_EQ(Download(*run.outputs[0]).AsDoubles()[0], 2.0 * ((1 << 18) - 1) + 1);
   }
   // 50 outputs, the input, and far from 50 times the scratch.
-  EXPECT_LE(device.allocator().stats().peak_in_use_bytes,
-            (50 + 1 + 20) * (uint64_t{1} << 20));
+  EXPECT_LE(device.allocator().stats().peak_in_use_bytes, (50 + 1 + 20) * (uint64_t{1} << 20));
 }
 
 TEST(NullDevice, CompilesAndComputesNothing) {

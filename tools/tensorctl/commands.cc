@@ -235,6 +235,12 @@ absl::StatusOr<std::string> Drain(const Daemon& daemon, absl::Span<const std::st
   return std::string("the daemon takes no new work and ends once it has done what it accepted\n");
 }
 
+absl::StatusOr<std::string> OpenConsole(const Daemon& daemon, absl::Span<const std::string>) {
+  v1::OpenConsoleReply reply;
+  TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::OpenConsole, &reply));
+  return daemon.options().json ? Json(reply) : reply.url() + "\n";
+}
+
 absl::StatusOr<std::string> CacheStats(const Daemon& daemon, absl::Span<const std::string>) {
   v1::GetCacheStatsReply reply;
   TD_RETURN_IF_ERROR(daemon.Ask(&v1::AdminService::Stub::GetCacheStats, &reply));
@@ -304,6 +310,7 @@ absl::Span<const Command> Commands() {
        "what a session waits for, and why it missed the cache"},
       {"cache stats", "", 0, 0, CacheStats, "compiled plans and kernels: kept, found, compiled"},
       {"cache clear", "", 0, 0, CacheClear, "forget compiled plans and kernels, on disk as well"},
+      {"console", "", 0, 0, OpenConsole, "a link to the web console, good for one login, soon"},
       {"drain", "", 0, 0, Drain, "finish accepted work, take no more, and end the daemon"},
       {"bench", "", 0, 0, Bench, "round trips, runs a second and bandwidth, as a client sees them"},
       {"replay", "FILE", 1, 1, Replay,
