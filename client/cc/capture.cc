@@ -1,4 +1,5 @@
 // Session's way of capturing a function as one program and running it again.
+#include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
@@ -441,8 +442,10 @@ absl::StatusOr<std::optional<std::vector<StateRef>>> Session::Replay(
       if (!value.buffer) waiting.push_back(tensor->value);
       wanted |= GradEnabled() && IsFloat(value.dtype) &&
                 (tensor->requires_grad || value.differentiable || value.target);
-      // Not by what a call has computed: a loop would keep all that it has been through.
-      kept |= IsFloat(value.dtype) && !value.leaf && !value.call;
+      // Not by what is made of a call's results: a loop would keep all that it has been through.
+      kept |= IsFloat(value.dtype) && !value.leaf &&
+              absl::c_none_of(ValuesBelow({&tensor->value, 1}),
+                              [](const Value* below) { return below->call != nullptr; });
       tensors.push_back(tensor);
     }
     TD_RETURN_IF_ERROR(CheckOverwritten(captured, tensors));
