@@ -207,7 +207,7 @@ TEST_F(SharingTest, AChangedFileIsSetAsideWhereverItIsChanged) {
 
 TEST_F(SharingTest, WhatIsNoFileIsLeftAlone) {
   {
-    Publications publications;
+    Publications publications(ledger_);
     ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
     ASSERT_TRUE(publications.Publish(Draft("alice", "a", NewBuffer({1}))).ok());
   }
@@ -216,7 +216,7 @@ TEST_F(SharingTest, WhatIsNoFileIsLeftAlone) {
   fs::create_directory(folder_ + "/folder.unfinished");
   fs::create_symlink("/dev/zero", folder_ + "/endless.published");
   fs::create_symlink("/nowhere", folder_ + "/nowhere.published");
-  Publications publications;
+  Publications publications(ledger_);
   ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
   EXPECT_EQ(publications.stats().publications, 1);
   EXPECT_EQ(publications.stats().rejected, 0);
@@ -224,7 +224,7 @@ TEST_F(SharingTest, WhatIsNoFileIsLeftAlone) {
 }
 
 TEST_F(SharingTest, WhatStaysOnDiskStaysPublished) {
-  Publications publications;
+  Publications publications(ledger_);
   ASSERT_TRUE(publications.Restore(folder_, runtime_).ok());
   ASSERT_TRUE(publications.Publish(Draft("alice", "a", NewBuffer({1}))).ok());
   const fs::path path = Files()[0], aside = folder_ + "/aside";

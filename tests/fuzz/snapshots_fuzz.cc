@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "core/base/status.h"
+#include "server/memory/memory_ledger.h"
 #include "server/session/fake_runtime.h"
 #include "server/sharing/publications.h"
 #include "server/sharing/snapshot.pb.h"
@@ -69,9 +70,10 @@ std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
   for (const size_t tensors : {1, 2, 4}) {
     Empty();
+    MemoryLedger ledger(uint64_t{1} << 40);
     FakeRuntime runtime;
     {
-      Publications publications;
+      Publications publications(ledger);
       publications.Restore(Folder(), runtime).IgnoreError();
       publications.Publish(Draft(runtime, "weights", tensors)).IgnoreError();
     }
@@ -102,11 +104,12 @@ std::string Try(std::string_view input) {
   }
   Empty();
   std::ofstream(Folder() + "/" + name + ".published", std::ios::binary) << file;
+  MemoryLedger ledger(uint64_t{1} << 40);
   FakeRuntime runtime;
   runtime.device().SetCapacity(1 << 20);
   const auto in_use = [&] { return runtime.device().allocator().stats().in_use_bytes; };
   {
-    Publications publications({.max_published_bytes = 1 << 16});
+    Publications publications(ledger, {.max_published_bytes = 1 << 16});
     if (const absl::Status status = publications.Restore(Folder(), runtime); !status.ok()) {
       return "a file keeps the daemon from starting: " + status.ToString();
     }
