@@ -238,3 +238,31 @@ def test_a_step_can_be_put_off():
     assert loss.item() == 5 and w.tolist() == [0, 0]
     with pytest.raises(NotImplementedError, match="put off"):
         tensord.optim.LBFGS([w]).schedule_step()
+
+
+@pytest.mark.parametrize("widths", [(784, 512, 256, 10), (96, 512, 256, 10), (256, 256, 128, 2), (784, 500, 260, 10)])
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_the_first_step_may_draw_the_parameters_as_well(widths, name):
+    """All of it is one program then: draws and products share loops."""
+
+    def trained(realize):
+        tensord.manual_seed(3)
+        layers = [nn.Linear(a, b) for a, b in zip(widths, widths[1:])]
+        parameters = [parameter for layer in layers for parameter in layer.parameters()]
+        if realize:
+            tensord.realize(*parameters)
+        optimizer = getattr(optim, name)(parameters, lr=0.01)
+        x, y = Tensor(inputs), Tensor(targets)
+        for layer in layers[:-1]:
+            x = layer(x).relu()
+        loss = nn.functional.cross_entropy(layers[-1](x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return [loss.numpy(), *(parameter.numpy() for parameter in parameters)]
+
+    rng = np.random.default_rng(0)
+    inputs = rng.random((256, widths[0]), np.float32)
+    targets = rng.integers(0, widths[-1], 256)
+    for at_once, before in zip(trained(False), trained(True)):
+        np.testing.assert_allclose(at_once, before, rtol=1e-3, atol=2e-3 if name == "Adam" else 1e-5)

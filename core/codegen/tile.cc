@@ -1,5 +1,6 @@
 #include "core/codegen/tile.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
@@ -76,6 +77,7 @@ class Tiler {
 
   Contraction FindContraction() const;
   void StreamFactor(const Node* fold, const Node* factor);
+  bool AreNested(absl::Span<const Node* const> loops) const;
   bool TileContraction();
   bool TileDotProduct(int64_t lanes);
   int64_t TileRows(const std::vector<const Node*>& rows, int64_t target);
@@ -321,6 +323,15 @@ void Tiler::StreamFactor(const Node* fold, const Node* factor) {
   Analyze();
 }
 
+// Whether in that order the loops of each store are the outermost ones. A store that needs fewer
+// loops than others, as that of a bias beside a product, may forbid to turn them over.
+bool Tiler::AreNested(absl::Span<const Node* const> loops) const {
+  return absl::c_all_of(nest_.sink->src, [&](const Node* store) {
+    return std::is_partitioned(loops.begin(), loops.end(),
+                               [&](const Node* loop) { return free_->Depends(store, loop); });
+  });
+}
+
 bool Tiler::TileContraction() {
   const Contraction contraction = FindContraction();
   if (contraction.fold == nullptr) return false;
@@ -365,8 +376,16 @@ bool Tiler::TileContraction() {
   }
   // The vector factor's panel is used by all rows before the next one is taken, and a block of rows
   // that stays in the cache by all panels.
+  const auto order = [&](const Node* block) {
+    std::vector<const Node*> loops = shared;
+    if (block != nullptr) loops.push_back(block);
+    loops.push_back(best);
+    loops.insert(loops.end(), rows.begin(), rows.end());
+    return loops;
+  };
+  if (!AreNested(order(nullptr))) return false;
   const Node* block = nullptr;
-  if (!rows.empty() && !rows[0]->is_bounded()) {
+  if (!rows.empty() && !rows[0]->is_bounded() && AreNested(order(rows[0]))) {
     const int64_t size = rows[0]->range_size();
     int64_t bytes = Footprint(factors[1 - of_factor]) / size;
     for (const Node* loop : shared) {
@@ -383,10 +402,7 @@ bool Tiler::TileContraction() {
       rows.insert(rows.begin(), parts.begin() + 1, parts.end());
     }
   }
-  nest_.loops = shared;
-  if (block != nullptr) nest_.loops.push_back(block);
-  nest_.loops.push_back(best);
-  nest_.loops.insert(nest_.loops.end(), rows.begin(), rows.end());
+  nest_.loops = order(block);
   const int64_t blocks = best->range_size() / lanes;
   const int64_t vectors = best->is_bounded()              ? 1
                           : blocks % 2 == 0 && blocks > 0 ? 2

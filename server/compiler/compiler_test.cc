@@ -84,7 +84,11 @@ const std::map<std::string, Wild>& Wilds() {
   static const auto& wilds = *new std::map<std::string, Wild>{
       {"ends", {[](const Request&) { _exit(3); }, absl::StatusCode::kInternal, "exit status 3"}},
       {"faults",
-       {[](const Request&) { raise(SIGSEGV); }, absl::StatusCode::kInternal, "signal 11"}},
+       {[](const Request&) {
+          std::signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would exit
+          raise(SIGSEGV);
+        },
+        absl::StatusCode::kInternal, "signal 11"}},
       {"has-no-memory",
        {[](const Request&) { _exit(kOutOfMemory); }, absl::StatusCode::kResourceExhausted,
         "--compile-memory-bytes"}},
