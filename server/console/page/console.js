@@ -264,7 +264,7 @@ function showFigures() {
       `${Number(status.sessions_parked) ? `${count(status.sessions_parked)} parked, ` : ""}${count(status.sessions_total)} since start`],
     ["Runs", rate(runs), `${count(status.programs_run)} since start`],
     ["Waiting", count(waiting), "commands of all sessions"],
-    ["Up", duration(status.uptime_ms), `tensord ${status.server_version}, process ${status.pid}`],
+    ["Up", duration(status.uptime_ms), `tensord ${status.server_version}`],
   ]);
 }
 
@@ -495,8 +495,8 @@ function showMemory(memory) {
       bar,
       make("ul", { className: "legend" }, ...parts.map((part) => make("li", {}, make("i", { className: part.kind }), make("span", { textContent: part.name, title: part.name }), make("b", { textContent: bytes(part.bytes) })))));
   }));
-  const limit = Number(spilled?.host_limit_bytes ?? 0) + Number(spilled?.disk_limit_bytes ?? 0);
-  say($("spilled"), limit ? `Moved off the devices to make room: ${bytes(spilled.host_bytes)} in host memory of ${bytes(spilled.host_limit_bytes)}, ${bytes(spilled.disk_bytes)} on disk of ${bytes(spilled.disk_limit_bytes)}.` : "");
+  const moved = ["host", "disk"].filter((where) => Number(spilled?.[`${where}_bytes`] ?? 0));
+  say($("spilled"), moved.length ? `Moved off the devices to make room: ${moved.map((where) => `${bytes(spilled[`${where}_bytes`])} of ${bytes(spilled[`${where}_limit_bytes`])} ${where === "host" ? "in host memory" : "on disk"}`).join(", ")}.` : "");
   const { tensors, count: all, bytes: held } = memory.tensors;
   say($("tensors-note"), Number(all) ? `${plural(all, "tensor")} with ${bytes(held)}${tensors.length < Number(all) ? `; the ${count(tensors.length)} largest` : ""}${state.admin ? "" : ", of your sessions"}.` : "");
   tensorTable.show(tensors, (tensor) => `${tensor.session_id} ${tensor.handle}`);
