@@ -44,9 +44,8 @@ MemoryLedger::Account::~Account() {
 }
 
 absl::Status MemoryLedger::Account::Charge(absl::Span<const Need> needs, std::string_view what) {
-  MemoryLedger& ledger = ledger_;
   const uint64_t bytes = Sum(needs);
-  absl::MutexLock lock(&ledger.mu_);
+  absl::MutexLock lock(&ledger_.mu_);
   if (closed_) return Cancelled("the session has ended");
   if (!Fits(bytes, usage_.bytes, quota_)) {
     return Refuse({.reason = "MEMORY_OF_SESSION",
@@ -58,27 +57,27 @@ absl::Status MemoryLedger::Account::Charge(absl::Span<const Need> needs, std::st
                               "tensors, or start the daemon with a larger --max-session-bytes",
                               what, bytes, usage_.bytes, quota_));
   }
-  uint64_t& used = ledger.users_[user_];
-  if (!Fits(bytes, used, ledger.user_quota_)) {
+  uint64_t& used = ledger_.users_[user_];
+  if (!Fits(bytes, used, ledger_.user_quota_)) {
     Refusal refusal{.reason = "MEMORY_OF_USER",
                     .subject = "user:" + user_,
-                    .limit = ledger.user_quota_,
+                    .limit = ledger_.user_quota_,
                     .used = used,
                     .needed = bytes};
-    const std::vector<const Account*> holders = ledger.Largest([this](const Account& account) {
+    const std::vector<const Account*> holders = ledger_.Largest([this](const Account& account) {
       return account.user_ == user_ ? account.usage_.bytes : 0;
     });
     for (const Account* each : holders) {
       refusal.holders.push_back({.session = each->session_, .bytes = each->usage_.bytes});
     }
-    refusal.retry_after = ledger.RetryAfter(holders, this);
+    refusal.retry_after = ledger_.RetryAfter(holders, this);
     return Refuse(
         refusal,
         fmt::format("{} need {} bytes: the sessions of {} hold {} of the limit of {}, this one {} "
                     "of them; release tensors in any of them, or start the daemon with a larger "
                     "--max-user-bytes",
                     what, bytes, user_.empty() ? "all callers without a name" : "'" + user_ + "'",
-                    used, ledger.user_quota_, usage_.bytes));
+                    used, ledger_.user_quota_, usage_.bytes));
   }
   Add(needs);
   return absl::OkStatus();
