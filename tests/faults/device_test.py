@@ -150,7 +150,7 @@ def test_a_kernel_that_faults(start, figures, until, device):
 
 
 def test_a_device_without_memory(start, figures, until):
-    daemon = start("--devices=cpu", "--memory-bytes=16MiB", *FLAGS)
+    daemon = start("--devices=cpu", "--memory-bytes=16MiB", "--spill-host-bytes=0", *FLAGS)
     with tensord.connect(daemon.address) as other:
         kept = Tensor(np.arange(1 << 18, dtype=np.float32)).realize()
         other.synchronize()
